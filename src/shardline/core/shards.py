@@ -1,0 +1,145 @@
+"""The words of the domain: shards, hash ranges, sequence numbers, and positions in a shard."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import total_ordering
+from typing import TYPE_CHECKING, Final
+
+from shardline.errors import InvalidPosition
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+HASH_SPACE_END: Final = 2**128 - 1
+"""The last hash key. Kinesis hashes partition keys with MD5, which has 128 bits."""
+
+
+@total_ordering
+class SequenceNumber:
+    """A record's number in its shard: a decimal text of up to 129 digits that compares as a number.
+
+    The text is kept as the service wrote it, because DynamoDB pads with zeros and wants them back.
+    """
+
+    __slots__ = ("_number", "text")
+
+    def __init__(self, text: str) -> None:
+        if not (text.isascii() and text.isdigit()):
+            raise InvalidPosition(f"not a sequence number: {text!r} (expected decimal digits)")
+        self.text: Final = text
+        self._number: Final = int(text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SequenceNumber) and self._number == other._number
+
+    def __lt__(self, other: SequenceNumber) -> bool:
+        return self._number < other._number
+
+    def __hash__(self) -> int:
+        return hash(self._number)
+
+    def __int__(self) -> int:
+        return self._number
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"SequenceNumber({self.text!r})"
+
+    def __reduce__(self) -> tuple[type[SequenceNumber], tuple[str]]:
+        return SequenceNumber, (self.text,)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class HashRange:
+    """The hash keys that a shard takes, both ends included. It never changes."""
+
+    start: int
+    end: int
+
+    def __contains__(self, hash_key: int) -> bool:
+        return self.start <= hash_key <= self.end
+
+    def touches(self, other: HashRange) -> bool:
+        """Say whether the two lie side by side, as the parents of a merge must."""
+        return self.end + 1 == other.start or other.end + 1 == self.start
+
+    def overlaps(self, other: HashRange) -> bool:
+        """Say whether any hash key belongs to both."""
+        return self.start <= other.end and other.start <= self.end
+
+
+def hash_key_of(partition_key: str) -> int:
+    """Return the hash key that Kinesis gives a partition key: its MD5, read as a number."""
+    return int.from_bytes(hashlib.md5(partition_key.encode(), usedforsecurity=False).digest())
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One shard as the service lists it. Closed says nothing about how far anybody has read."""
+
+    id: str
+    parents: tuple[str, ...] = ()
+    """None for a root, one after a split, two after a merge."""
+    hash_range: HashRange | None = None
+    """None for DynamoDB Streams, which does not publish it."""
+    first: SequenceNumber | None = None
+    """A lower bound for the numbers in it; no record need have it."""
+    last: SequenceNumber | None = None
+    """An upper bound that only a closed shard has; no record need have it."""
+
+    @property
+    def closed(self) -> bool:
+        """Say whether the shard takes no more records."""
+        return self.last is not None
+
+
+# --- positions in a shard -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TrimHorizon:
+    """Before the oldest record that is still kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """Behind the newest record at the moment of opening."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtTime:
+    """Before the first record that arrived at this time or later."""
+
+    time: datetime
+
+    def __post_init__(self) -> None:
+        if self.time.tzinfo is None:
+            raise InvalidPosition(
+                f"{self.time.isoformat()} has no time zone: pass an aware datetime, "
+                "for example datetime.now(timezone.utc)"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """Behind this record; with a sub-sequence, behind that user record of an aggregated record."""
+
+    sequence: SequenceNumber
+    sub_sequence: int | None = None
+    """None: the record as a whole is behind us."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardEnd:
+    """Behind everything in a closed shard. A position of ours: no service ever hears of it."""
+
+
+Position = TrimHorizon | Latest | AtTime | After | ShardEnd
+
+TRIM_HORIZON: Final = TrimHorizon()
+LATEST: Final = Latest()
+SHARD_END: Final = ShardEnd()

@@ -1,0 +1,1 @@
+"""What is going on, as a page."""

@@ -1,0 +1,72 @@
+"""Every error that shardline raises on purpose.
+
+ShardlineError
+├── ConfigurationError         what was asked for cannot be: a bad address, option, or credentials
+├── InvalidPosition            a position or token that cannot be understood
+├── GapError                   the service no longer has records that were not delivered yet
+├── LeaseLost                  another worker holds the shard now
+├── PromiseBroken              the checker found records lost or out of order
+└── ServiceError               the service refused, or could not be reached
+    ├── StreamNotFound
+    ├── ShardNotFound
+    ├── IteratorExpired        internal: cursors reopen by themselves
+    ├── PositionTrimmed        the service says that the position lies before the horizon
+    ├── Throttled              still throttled after every retry
+    └── ServiceUnreachable     no answer: endpoint, network or time-out
+
+The message of each is one line that says what happened and what to do about it.
+"""
+
+from __future__ import annotations
+
+
+class ShardlineError(Exception):
+    """Anything that shardline raises on purpose."""
+
+
+class ConfigurationError(ShardlineError, ValueError):
+    """What was asked for cannot be: a bad address, option, or missing credentials."""
+
+
+class InvalidPosition(ShardlineError, ValueError):
+    """A position or token that cannot be understood."""
+
+
+class GapError(ShardlineError):
+    """The service no longer has records that were not delivered yet."""
+
+
+class LeaseLost(ShardlineError):
+    """Another worker holds the shard now."""
+
+
+class PromiseBroken(ShardlineError):
+    """The checker found records lost or out of order."""
+
+
+class ServiceError(ShardlineError):
+    """The service refused, or could not be reached."""
+
+
+class StreamNotFound(ServiceError):
+    """No stream (or table with a stream) has this name here."""
+
+
+class ShardNotFound(ServiceError):
+    """The service does not know this shard (any more)."""
+
+
+class IteratorExpired(ServiceError):
+    """An iterator was kept for longer than the service allows."""
+
+
+class PositionTrimmed(ServiceError):
+    """The position lies before the oldest record that the service still keeps."""
+
+
+class Throttled(ServiceError):
+    """The service still throttled after every retry."""
+
+
+class ServiceUnreachable(ServiceError):
+    """The service gave no answer: endpoint, network or time-out."""

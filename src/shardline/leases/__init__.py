@@ -1,0 +1,1 @@
+"""Where lease rows live. Every write is conditional."""

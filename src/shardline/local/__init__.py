@@ -1,0 +1,1 @@
+"""The embedded service: Kinesis and DynamoDB Streams over HTTP on this machine."""

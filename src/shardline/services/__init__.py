@@ -1,0 +1,1 @@
+"""What talks to AWS. SDK types stop here; records leave as Arrow columns."""

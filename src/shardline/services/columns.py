@@ -1,0 +1,34 @@
+"""The Arrow columns in which records travel, named as Spark users see them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+_TIME: Final = pa.timestamp("us", tz="UTC")
+
+KINESIS_COLUMNS: Final = pa.schema(
+    [
+        pa.field("partitionKey", pa.string(), nullable=False),
+        pa.field("data", pa.binary(), nullable=False),
+        pa.field("sequenceNumber", pa.string(), nullable=False),
+        pa.field("approximateArrivalTimestamp", _TIME, nullable=False),
+    ]
+)
+
+DYNAMODB_COLUMNS: Final = pa.schema(
+    [
+        pa.field("eventID", pa.string(), nullable=False),
+        pa.field("eventName", pa.string(), nullable=False),
+        pa.field("eventVersion", pa.string(), nullable=False),
+        pa.field("keys", pa.string(), nullable=False),
+        pa.field("oldImage", pa.string()),
+        pa.field("newImage", pa.string()),
+        pa.field("sequenceNumber", pa.string(), nullable=False),
+        pa.field("approximateCreationDateTime", _TIME, nullable=False),
+        pa.field("sizeBytes", pa.int64(), nullable=False),
+        pa.field("userIdentity", pa.string()),
+    ]
+)
+"""Keys, images and identity are the service's own JSON text, cut out of the body unparsed."""

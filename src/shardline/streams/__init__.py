@@ -1,0 +1,1 @@
+"""The pythonic iterator over a stream, and typed models of its items."""
