@@ -90,7 +90,7 @@ def read_document(kind: str, text_or_value: object) -> dict[str, Any]:
             "Was it written by another tool?"
         )
     if value["shardline"] != kind:
-        raise InvalidPosition(f"this is a {value['shardline']} of shardline, not a {kind}")
+        raise InvalidPosition(f"this is the {value['shardline']} of shardline, not a {kind}")
     version = value.get("version")
     if version != VERSION:
         raise InvalidPosition(
