@@ -1,0 +1,190 @@
+"""What tests and users do to the tables behind the embedded DynamoDB Streams."""
+
+from __future__ import annotations
+
+import inspect
+from datetime import UTC, datetime
+from functools import cache
+from threading import RLock
+from typing import Annotated, Any, Final, get_type_hints
+
+import msgspec
+
+from shardline.local.dynamodb_streams_changes import Change, EventName, Item, ViewType
+from shardline.local.dynamodb_streams_state import StoredStream
+from shardline.local.refusals import Refusal
+
+TableName = Annotated[str, msgspec.Meta(min_length=3, max_length=255, pattern=r"^[a-zA-Z0-9_.-]+$")]
+ShardCount = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+
+
+class CreatedStream(msgspec.Struct, frozen=True):
+    """A new stream and its root shards."""
+
+    stream_arn: str
+    shards: list[str]
+
+
+class PutChange(msgspec.Struct, frozen=True):
+    """Where a change went."""
+
+    shard: str
+    sequence_number: str
+
+
+class Children(msgspec.Struct, frozen=True):
+    """What opened in the place of a shard."""
+
+    children: list[str]
+
+
+class Tables:
+    """Tables that consist of nothing but their streams. Safe to use from several threads.
+
+    The public methods without a leading `find` are also the operations of the control API, with
+    their parameters as fields. Each takes the service's time and refuses by the service's own
+    exception names; where one takes a table, it means the newest stream of that table.
+    """
+
+    def __init__(self, *, region: str = "us-east-1", account: str = "000000000000") -> None:
+        self.lock: Final = RLock()
+        self._arn_prefix = f"arn:aws:dynamodb:{region}:{account}:table/"
+        self._streams: dict[str, StoredStream] = {}
+        self._label_ms = 0
+
+    def create_table(
+        self,
+        table: TableName,
+        view_type: ViewType = "NEW_AND_OLD_IMAGES",
+        *,
+        shards: ShardCount = 1,
+        hash_key: str = "id",
+        range_key: str | None = None,
+        now_ms: int,
+    ) -> CreatedStream:
+        """Make a table with a stream of one or several root shards.
+
+        A table whose stream was disabled or deleted gets a new stream, with an ARN of its own.
+        """
+        with self.lock:
+            newest = next(reversed(self.find_streams(table, now_ms)), None)
+            if newest is not None and newest.disabled_ms is None:
+                raise Refusal("ResourceInUseException", f"Table already exists: {table}")
+            # Labels tell the streams of one table apart, two of one millisecond included.
+            self._label_ms = max(now_ms, self._label_ms + 1)
+            made_at = datetime.fromtimestamp(self._label_ms / 1000, UTC).replace(tzinfo=None)
+            label = made_at.isoformat(timespec="milliseconds")
+            arn = f"{self._arn_prefix}{table}/stream/{label}"
+            names = [hash_key] if range_key is None else [hash_key, range_key]
+            stream = StoredStream(
+                table, view_type, names, shards=shards, arn=arn, label=label, now_ms=now_ms
+            )
+            self._streams[arn] = stream
+            return CreatedStream(arn, list(stream.shards))
+
+    def put_change(
+        self,
+        table: str,
+        keys: Item,
+        old: Item | None = None,
+        new: Item | None = None,
+        *,
+        event_name: EventName | None = None,
+        at: datetime | None = None,
+        by_ttl: bool = False,
+        shard: str | None = None,
+        sequence_number: str | None = None,
+        now_ms: int,
+    ) -> PutChange:
+        """Write one change into the open shard of its hash key; `Change` says what each means."""
+        change = Change(keys, old, new, event_name, at, by_ttl, shard, sequence_number)
+        with self.lock:
+            return PutChange(*self.find_stream(table, now_ms).put(change, now_ms))
+
+    def split(self, table: str, shard: str, *, now_ms: int) -> Children:
+        """Close a shard and open two in its place."""
+        with self.lock:
+            return Children(self.find_stream(table, now_ms).split(shard, now_ms))
+
+    def roll(self, table: str, shard: str, *, now_ms: int) -> Children:
+        """Close a shard and open one in its place."""
+        with self.lock:
+            return Children(self.find_stream(table, now_ms).roll(shard, now_ms))
+
+    def disable_stream(self, table: str, *, now_ms: int) -> None:
+        """Close every shard; what is in them stays readable until it is trimmed."""
+        with self.lock:
+            self.find_stream(table, now_ms).disable(now_ms)
+
+    def delete_stream(self, table: str, *, now_ms: int) -> None:
+        """Remove the stream with everything in it, at once."""
+        with self.lock:
+            del self._streams[self.find_stream(table, now_ms).arn]
+
+    def find_streams(self, table: str | None, now_ms: int) -> list[StoredStream]:
+        """Return the streams of a table, or of all, by their creation."""
+        return [
+            stream
+            for stream in self._streams.values()
+            if table in (None, stream.table) and not stream.expired(now_ms)
+        ]
+
+    def find_stream(self, table: str, now_ms: int) -> StoredStream:
+        """Return the newest stream of a table, or refuse."""
+        found = self.find_streams(table, now_ms)
+        if not found:
+            raise Refusal(
+                "ResourceNotFoundException", f"Requested resource not found: Table: {table}"
+            )
+        return found[-1]
+
+    def find_stream_by_arn(self, arn: str, now_ms: int) -> StoredStream:
+        """Return a stream by its ARN, or refuse."""
+        stream = self._streams.get(arn)
+        if stream is None or stream.expired(now_ms):
+            raise Refusal(
+                "ResourceNotFoundException",
+                f"Requested resource not found: Stream: {arn} not found",
+            )
+        return stream
+
+
+OPERATIONS: Final = {
+    operation.__name__: operation
+    for operation in (
+        Tables.create_table,
+        Tables.put_change,
+        Tables.split,
+        Tables.roll,
+        Tables.disable_stream,
+        Tables.delete_stream,
+    )
+}
+
+
+def control(tables: Tables, operation: str, request: dict[str, Any], now_ms: int) -> dict[str, Any]:
+    """Carry out one operation of the control API, with its parameters by name."""
+    if operation not in OPERATIONS:
+        raise Refusal(
+            "UnknownOperationException", f"{operation!r} is none of {', '.join(sorted(OPERATIONS))}"
+        )
+    try:
+        parameters = msgspec.convert(request, _parameters_of(operation))
+    except msgspec.ValidationError as fault:
+        raise Refusal("ValidationException", f"{operation}: {fault}") from fault
+    result = OPERATIONS[operation](tables, **msgspec.structs.asdict(parameters), now_ms=now_ms)
+    return {} if result is None else msgspec.to_builtins(result)
+
+
+@cache
+def _parameters_of(operation: str) -> type[msgspec.Struct]:
+    method = OPERATIONS[operation]
+    hints = get_type_hints(method, include_extras=True)
+    fields: list[Any] = [
+        (name, hints[name])
+        if parameter.default is parameter.empty
+        else (name, hints[name], parameter.default)
+        for name, parameter in inspect.signature(method).parameters.items()
+        if name not in ("self", "now_ms")
+    ]
+    return msgspec.defstruct(operation, fields, forbid_unknown_fields=True, kw_only=True)
