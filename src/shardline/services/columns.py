@@ -6,14 +6,14 @@ from typing import Final
 
 import pyarrow as pa
 
-_TIME: Final = pa.timestamp("us", tz="UTC")
+TIME: Final = pa.timestamp("us", tz="UTC")
 
 KINESIS_COLUMNS: Final = pa.schema(
     [
         pa.field("partitionKey", pa.string(), nullable=False),
         pa.field("data", pa.binary(), nullable=False),
         pa.field("sequenceNumber", pa.string(), nullable=False),
-        pa.field("approximateArrivalTimestamp", _TIME, nullable=False),
+        pa.field("approximateArrivalTimestamp", TIME, nullable=False),
     ]
 )
 
@@ -26,9 +26,17 @@ DYNAMODB_COLUMNS: Final = pa.schema(
         pa.field("oldImage", pa.string()),
         pa.field("newImage", pa.string()),
         pa.field("sequenceNumber", pa.string(), nullable=False),
-        pa.field("approximateCreationDateTime", _TIME, nullable=False),
+        pa.field("approximateCreationDateTime", TIME, nullable=False),
         pa.field("sizeBytes", pa.int64(), nullable=False),
         pa.field("userIdentity", pa.string()),
     ]
 )
 """Keys, images and identity are the service's own JSON text, cut out of the body unparsed."""
+
+
+def time_column(records: pa.RecordBatch) -> pa.Array:
+    """Return when the service says that each record arrived, whichever service it is."""
+    kinesis = "approximateArrivalTimestamp" in records.schema.names
+    return records.column(
+        "approximateArrivalTimestamp" if kinesis else "approximateCreationDateTime"
+    )

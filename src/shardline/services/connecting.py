@@ -1,0 +1,44 @@
+"""From an address to a stream behind the port."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from shardline.errors import ConfigurationError
+from shardline.services.addresses import parse_address
+from shardline.services.clients import Access, make_client
+from shardline.services.dynamodb_streams import DynamoDBStream
+from shardline.services.kinesis import KinesisStream
+
+if TYPE_CHECKING:
+    from shardline.services.calls import Patience
+    from shardline.services.port import StreamService
+
+
+def connect(
+    address: str,
+    *,
+    region: str | None = None,
+    endpoint_url: str | None = None,
+    profile: str | None = None,
+    role_arn: str | None = None,
+    patience: Patience | None = None,
+) -> StreamService:
+    """Return the stream at an address. Nothing is sent yet, so a missing stream shows at first use.
+
+    What is not given comes from the usual AWS environment variables and files. A server on this
+    machine (`endpoint_url="http://127.0.0.1:…"`) needs neither credentials nor region.
+    """
+    where = parse_address(address)
+    if where.region and region and where.region != region:
+        raise ConfigurationError(
+            f"{address}: the ARN is in {where.region}, but region={region!r} was given: drop one"
+        )
+    access = replace(
+        Access(endpoint_url=endpoint_url, profile=profile, role_arn=role_arn),
+        region=region or where.region,
+    )
+    if where.service == "kinesis":
+        return KinesisStream(make_client("kinesis", access), where, patience)
+    return DynamoDBStream(make_client("dynamodbstreams", access), where, patience)

@@ -1,0 +1,134 @@
+"""Reading one shard from a position on: iterators, and what becomes of them, stay in here."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shardline.core.shards import LATEST, SHARD_END, After, AtTime, Latest, Position, SequenceNumber
+from shardline.errors import InvalidPosition, IteratorExpired
+from shardline.services.columns import TIME, time_column
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from shardline.services.port import Page, StreamService
+
+logger = logging.getLogger(__name__)
+
+_MARGIN_WHERE_TIMES_ARE_FOUND: Final = timedelta(seconds=1)
+"""Kinesis stamps records by the millisecond, on many machines whose clocks differ a little."""
+
+_MARGIN_WHERE_TIMES_ARE_FILTERED: Final = timedelta(minutes=1)
+"""DynamoDB may cut creation times down to the whole minute."""
+
+
+class ShardCursor:
+    """A place in one shard that moves forward as it is read. Opens its iterator at the first read.
+
+    A cursor at `After` with a sub-sequence delivers that record again: which of its user records
+    are behind us is for the caller to decide. Not for use by several threads at once.
+    """
+
+    def __init__(self, service: StreamService, shard_id: str, position: Position) -> None:
+        self.shard_id: Final = shard_id
+        self._service = service
+        self._position = position
+        self._reopen_at = position
+        self._not_before: datetime | None = None
+        self._iterator: str | None = None
+        self._opening_began: float | None = None
+
+    @property
+    def position(self) -> Position:
+        """Where the next read starts: hand it to another cursor, and nothing is lost between them.
+
+        `LATEST` becomes a time with the first page that holds no record, since nothing else tells
+        what came later; a cursor made from that may repeat records of the seconds before.
+        """
+        return self._position
+
+    @property
+    def ended(self) -> bool:
+        """Whether everything in a closed shard has been read. Never taken back."""
+        return self._position == SHARD_END
+
+    def read(self, max_records: int) -> Page:
+        """Read the next page, which may be empty. An iterator that expired is opened again."""
+        if self.ended:
+            raise InvalidPosition(f"{self.shard_id} was read to its end: nothing is left to read")
+        page = self._read(max_records)
+        if page.records.num_rows:
+            last = page.records.column("sequenceNumber")[page.records.num_rows - 1].as_py()
+            self._reopen_at = After(SequenceNumber(last))
+        elif isinstance(self._reopen_at, Latest):
+            self._reopen_at = self._pinned(page)
+        self._iterator = page.next_iterator
+        page = self._from_time_on(page)
+        if page.next_iterator is None:
+            self._position = SHARD_END
+        elif self._not_before is None:
+            self._position = self._reopen_at
+        return page
+
+    def reopen(self) -> None:
+        """Let go of the iterator: the next read takes a new one, at the same place."""
+        if not isinstance(self._reopen_at, Latest):
+            self._iterator = None
+
+    def _read(self, max_records: int) -> Page:
+        if self._iterator is None:
+            self._open()
+        try:
+            return self._service.read(self._iterator or "", max_records)
+        except IteratorExpired:
+            if isinstance(self._reopen_at, Latest):
+                # No page ever came back. One is needed to learn the service's clock.
+                iterator = self._service.open(self.shard_id, LATEST)
+                self._reopen_at = self._pinned(self._service.read(iterator, 1))
+            logger.info(
+                "%s: iterator expired; opening another at %s", self.shard_id, self._reopen_at
+            )
+            self._open()
+        return self._service.read(self._iterator or "", max_records)
+
+    def _open(self) -> None:
+        self._opening_began = self._opening_began or time.monotonic()
+        self._iterator = self._service.open(self.shard_id, self._reopen_at)
+        if isinstance(self._reopen_at, AtTime) and not self._service.finds_times:
+            self._not_before = self._reopen_at.time
+
+    def _pinned(self, page: Page) -> AtTime:
+        """Return a time before which nothing unread can have arrived, though LATEST found nothing.
+
+        Kinesis: the answer's clock, less how far the page lies behind the tip. Both services: less
+        the time since opening, for an empty page proves nothing about what came meanwhile, and
+        less a margin for the stamps on records.
+        """
+        margin = _MARGIN_WHERE_TIMES_ARE_FOUND
+        if not self._service.finds_times:
+            margin = _MARGIN_WHERE_TIMES_ARE_FILTERED
+        behind = timedelta(milliseconds=page.behind_ms or 0)
+        since_opening = timedelta(seconds=time.monotonic() - (self._opening_began or 0))
+        return AtTime(page.service_time - behind - since_opening - margin)
+
+    def _from_time_on(self, page: Page) -> Page:
+        """Drop records until the first one that is not before the time looked for.
+
+        Only until then: after it the shard's order rules, whatever the stamps say. Until then the
+        cursor's position stays the time, because no record's number means "and look on".
+        """
+        if self._not_before is None or page.records.num_rows == 0:
+            return page
+        late_enough = pc.greater_equal(time_column(page.records), pa.scalar(self._not_before, TIME))
+        first = pc.index(late_enough, True).as_py()
+        if first == -1:
+            return replace(page, records=page.records.slice(page.records.num_rows))
+        self._not_before = None
+        return replace(page, records=page.records.slice(first))

@@ -1,0 +1,70 @@
+"""The GetRecords body of Kinesis, decoded into Arrow columns."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+
+from shardline.core.shards import HashRange, Shard
+from shardline.services.columns import KINESIS_COLUMNS
+from shardline.services.wire import RecordsAnswer, times
+
+
+class _Record(msgspec.Struct, rename="pascal", gc=False):
+    data: bytes
+    partition_key: str
+    sequence_number: str
+    approximate_arrival_timestamp: float
+
+
+class _HashKeyRange(msgspec.Struct, rename="pascal", gc=False):
+    starting_hash_key: str
+    ending_hash_key: str
+
+
+class _ChildShard(msgspec.Struct, rename="pascal", gc=False):
+    shard_id: str
+    parent_shards: list[str]
+    hash_key_range: _HashKeyRange
+
+
+class _Body(msgspec.Struct, rename="pascal", gc=False):
+    records: list[_Record] = []
+    next_shard_iterator: str | None = None
+    millis_behind_latest: int | None = None
+    child_shards: list[_ChildShard] | None = None
+
+
+_DECODER: Final = msgspec.json.Decoder(_Body)
+
+
+def decode_kinesis(body: bytes) -> RecordsAnswer:
+    """Decode a body. Raises `msgspec.DecodeError` for anything that is not one."""
+    answer = _DECODER.decode(body)
+    records = answer.records
+    batch = pa.RecordBatch.from_arrays(
+        [
+            pa.array([record.partition_key for record in records], pa.string()),
+            pa.array([record.data for record in records], pa.binary()),
+            pa.array([record.sequence_number for record in records], pa.string()),
+            times((record.approximate_arrival_timestamp for record in records), len(records)),
+        ],
+        schema=KINESIS_COLUMNS,
+    )
+    return RecordsAnswer(
+        batch,
+        answer.next_shard_iterator,
+        answer.millis_behind_latest,
+        tuple(_shard(child) for child in answer.child_shards or ()),
+    )
+
+
+def _shard(child: _ChildShard) -> Shard:
+    keys = child.hash_key_range
+    return Shard(
+        child.shard_id,
+        tuple(child.parent_shards),
+        HashRange(int(keys.starting_hash_key), int(keys.ending_hash_key)),
+    )
