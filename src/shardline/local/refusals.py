@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 
-class Refusal(Exception):  # noqa: N818 - it is an answer, not a fault of ours
+class Refusal(Exception):
     """An answer that is an exception to the caller, by the service's own name for it."""
 
     def __init__(self, name: str, message: str, status: int = 400) -> None:

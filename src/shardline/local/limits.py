@@ -1,0 +1,118 @@
+"""The service's limits: token buckets over its own clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from shardline.local.refusals import Refusal
+
+_MIB: Final = 1024 * 1024
+
+CALLS_PER_SECOND: Final = {
+    "CreateStream": 5,
+    "DeleteStream": 5,
+    "DescribeLimits": 1,
+    "DescribeStream": 10,
+    "DescribeStreamSummary": 20,
+    "ListShards": 100,
+    "ListStreams": 5,
+    "MergeShards": 5,
+    "SplitShard": 5,
+}
+"""Calls a second that the service takes of one account; the rest is limited per shard."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardRates:
+    """What one shard takes and gives in a second."""
+
+    iterators: int = 5
+    reads: int = 5
+    read_bytes: int = 2 * _MIB
+    written_records: int = 1000
+    written_bytes: int = _MIB
+
+
+class _Bucket:
+    """Holds one second's worth; a single big read may leave it in debt."""
+
+    __slots__ = ("at_ms", "level", "rate")
+
+    def __init__(self, rate: int, now_ms: int) -> None:
+        self.rate = rate
+        self.level = float(rate)
+        self.at_ms = now_ms
+
+    def refill(self, now_ms: int) -> float:
+        passed_seconds = (now_ms - self.at_ms) / 1000
+        self.level = min(float(self.rate), self.level + passed_seconds * self.rate)
+        self.at_ms = now_ms
+        return self.level
+
+
+class Limits:
+    """The limits of one account, off unless switched on."""
+
+    def __init__(self, *, enabled: bool = False, rates: ShardRates | None = None) -> None:
+        self.enabled = enabled
+        self.rates = rates or ShardRates()
+        self._buckets: dict[tuple[str, str], _Bucket] = {}
+
+    def count_call(self, operation: str, now_ms: int) -> None:
+        """Count a call of the account, or refuse it."""
+        rate = CALLS_PER_SECOND.get(operation)
+        if self.enabled and rate is not None and not self._spend(operation, "", rate, 1, now_ms):
+            raise Refusal("LimitExceededException", f"more than {rate} {operation} calls a second")
+
+    def count_iterator(self, shard_key: str, now_ms: int) -> None:
+        """Count the opening of an iterator, or refuse it."""
+        rate = self.rates.iterators
+        if self.enabled and not self._spend("iterators", shard_key, rate, 1, now_ms):
+            raise exceeded(f"more than {rate} GetShardIterator calls a second for {shard_key}")
+
+    def count_read(self, shard_key: str, now_ms: int) -> None:
+        """Count a read, or refuse it; also while what was read before still exceeds the rate."""
+        if not self.enabled:
+            return
+        if self._bucket("read_bytes", shard_key, self.rates.read_bytes, now_ms).level <= 0:
+            raise exceeded(f"more than {self.rates.read_bytes} bytes a second read of {shard_key}")
+        if not self._spend("reads", shard_key, self.rates.reads, 1, now_ms):
+            raise exceeded(f"more than {self.rates.reads} GetRecords a second for {shard_key}")
+
+    def count_bytes_read(self, shard_key: str, size_bytes: int, now_ms: int) -> None:
+        """Count what a read gave; the next one waits for it."""
+        if self.enabled:
+            bucket = self._bucket("read_bytes", shard_key, self.rates.read_bytes, now_ms)
+            bucket.level -= size_bytes
+
+    def count_write(self, shard_key: str, size_bytes: int, now_ms: int) -> None:
+        """Count a record written, or refuse it."""
+        if not self.enabled:
+            return
+        rates = self.rates
+        records = self._bucket("written_records", shard_key, rates.written_records, now_ms)
+        written = self._bucket("written_bytes", shard_key, rates.written_bytes, now_ms)
+        if records.level < 1 or written.level < size_bytes:
+            raise exceeded(f"Rate exceeded for shard {shard_key}")
+        records.level -= 1
+        written.level -= size_bytes
+
+    def _bucket(self, what: str, key: str, rate: int, now_ms: int) -> _Bucket:
+        bucket = self._buckets.get((what, key))
+        if bucket is None or bucket.rate != rate:
+            bucket = self._buckets[what, key] = _Bucket(rate, now_ms)
+        bucket.refill(now_ms)
+        return bucket
+
+    def _spend(self, what: str, key: str, rate: int, amount: int, now_ms: int) -> bool:
+        bucket = self._bucket(what, key, rate, now_ms)
+        if bucket.level < amount:
+            return False
+        bucket.level -= amount
+        return True
+
+
+def exceeded(message: str) -> Refusal:
+    """Return the refusal for a shard that is asked for too much."""
+    return Refusal("ProvisionedThroughputExceededException", message)

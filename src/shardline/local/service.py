@@ -1,0 +1,138 @@
+"""The embedded service as an object: started, used and stopped from this process."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import boto3
+from aiohttp import web
+
+from shardline.errors import ConfigurationError
+from shardline.local.clock import Clock
+from shardline.local.control import Control
+from shardline.local.faults import Faults
+from shardline.local.kinesis import Kinesis
+from shardline.local.kinesis_account import Account, Settings
+from shardline.local.limits import Limits
+from shardline.local.server import MAX_REQUEST_BYTES, Server
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from botocore.config import Config
+
+    from shardline.local.refusals import Backend
+
+REGION: Final = "us-east-1"
+LOOPBACK: Final = "127.0.0.1"
+_BACKLOG: Final = 512
+_STOP_SECONDS: Final = 10.0
+
+
+class Service:
+    """Kinesis and DynamoDB Streams over HTTP, on a free port of this machine unless told otherwise.
+
+    It runs in a thread of this process and serves any number of others. It checks no signatures:
+    whoever reaches the port can do anything with it.
+    """
+
+    def __init__(
+        self,
+        host: str = LOOPBACK,
+        port: int = 0,
+        *,
+        clock: Clock | None = None,
+        limits: bool = False,
+        status_delay_seconds: float = 0,
+        empty_page_every: int = 0,
+        seed: int = 0,
+    ) -> None:
+        self.clock = clock or Clock()
+        self.faults = Faults(seed)
+        self.limits = Limits(enabled=limits)
+        self.settings = Settings(round(status_delay_seconds * 1000), empty_page_every)
+        self.kinesis = Kinesis(Account(self.faults, self.limits, self.settings))
+        backends: dict[str, Backend] = {"kinesis": self.kinesis}
+        self._socket = _bind(host, port)
+        self.host, self.port = host, int(self._socket.getsockname()[1])
+        self._loop = asyncio.new_event_loop()
+        self._runner = web.AppRunner(
+            _application(self, backends), access_log=None, shutdown_timeout=1.0
+        )
+        self._started = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="shardline-local", daemon=True)
+        self._thread.start()
+        self._started.wait()
+
+    @property
+    def endpoint_url(self) -> str:
+        """The address that clients are given."""
+        host = LOOPBACK if self.host in ("0.0.0.0", "::", "") else self.host  # noqa: S104
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    def client(self, service_name: str = "kinesis", config: Config | None = None) -> Any:
+        """Return a boto3 client for this service: "kinesis" or "dynamodbstreams"."""
+        return boto3.client(
+            service_name,
+            endpoint_url=self.endpoint_url,
+            region_name=REGION,
+            aws_access_key_id="local",
+            aws_secret_access_key="local",  # noqa: S106 - any will do
+            config=config,
+        )
+
+    def stop(self) -> None:
+        """Close the port and end the thread. Stopping twice is harmless."""
+        if self._thread.is_alive():
+            self.faults.clear()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(_STOP_SECONDS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._start())
+            self._started.set()
+            self._loop.run_forever()
+            self._loop.run_until_complete(self._runner.cleanup())
+        finally:
+            self._started.set()
+            self._loop.close()
+
+    async def _start(self) -> None:
+        await self._runner.setup()
+        await web.SockSite(self._runner, self._socket, backlog=_BACKLOG).start()
+
+
+def _application(service: Service, backends: dict[str, Backend]) -> web.Application:
+    server = Server(tuple(backends.values()), service.clock, service.faults)
+    control = Control(service.clock, service.kinesis.account, backends)
+    application = web.Application(client_max_size=MAX_REQUEST_BYTES)
+    application.router.add_post("/", server.answer)
+    application.router.add_post("/_shardline/{path:.+}", control.answer)
+    return application
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    """Listen on an address, or say in one line why that is not possible."""
+    try:
+        return socket.create_server((host, port), backlog=_BACKLOG)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot listen on {host}:{port} ({error.strerror or error}): "
+            "pass another port, or 0 for a free one"
+        ) from None
