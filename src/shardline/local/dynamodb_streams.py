@@ -8,7 +8,12 @@ import msgspec
 
 from shardline.local.dynamodb_streams_changes import sequence_text
 from shardline.local.dynamodb_streams_control import Tables, control
-from shardline.local.dynamodb_streams_reading import IteratorType, open_shard, read_shard
+from shardline.local.dynamodb_streams_reading import (
+    MAX_RECORDS,
+    IteratorType,
+    open_shard,
+    read_shard,
+)
 from shardline.local.faults import Faults
 from shardline.local.refusals import Refusal
 
@@ -19,12 +24,13 @@ if TYPE_CHECKING:
 
 MAX_LISTED: Final = 100
 
-_Limit = Annotated[int, msgspec.Meta(ge=1)]
+_ListLimit = Annotated[int, msgspec.Meta(ge=1, le=MAX_LISTED)]
+_ReadLimit = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class _ListStreams(msgspec.Struct, rename="pascal"):
     table_name: str | None = None
-    limit: _Limit | None = None
+    limit: _ListLimit = MAX_LISTED
     exclusive_start_stream_arn: str | None = None
 
 
@@ -35,7 +41,7 @@ class _ShardFilter(msgspec.Struct, rename="pascal"):
 
 class _DescribeStream(msgspec.Struct, rename="pascal"):
     stream_arn: str
-    limit: _Limit | None = None
+    limit: _ListLimit = MAX_LISTED
     exclusive_start_shard_id: str | None = None
     shard_filter: _ShardFilter | None = None
 
@@ -50,7 +56,7 @@ class _GetShardIterator(msgspec.Struct, rename="pascal"):
 
 class _GetRecords(msgspec.Struct, rename="pascal"):
     shard_iterator: str
-    limit: _Limit | None = None
+    limit: _ReadLimit = MAX_RECORDS
 
 
 class DynamoDBStreamsBackend:
@@ -93,7 +99,7 @@ class DynamoDBStreamsBackend:
             if request.exclusive_start_stream_arn not in arns:
                 raise Refusal("ValidationException", "Invalid ExclusiveStartStreamArn")
             streams = streams[arns.index(request.exclusive_start_stream_arn) + 1 :]
-        page = streams[: min(request.limit or MAX_LISTED, MAX_LISTED)]
+        page = streams[: request.limit]
         answer: dict[str, Any] = {
             "Streams": [
                 {"StreamArn": each.arn, "TableName": each.table, "StreamLabel": each.label}
@@ -112,7 +118,7 @@ class DynamoDBStreamsBackend:
             shards = [each for each in shards if each.get("ParentShardId") == parent]
         if request.exclusive_start_shard_id is not None:
             shards = [each for each in shards if each["ShardId"] > request.exclusive_start_shard_id]
-        page = shards[: min(request.limit or MAX_LISTED, MAX_LISTED)]
+        page = shards[: request.limit]
         description: dict[str, Any] = {
             "StreamArn": stream.arn,
             "StreamLabel": stream.label,

@@ -73,11 +73,11 @@ def open_shard(
 
 
 def read_shard(
-    tables: Tables, iterator: str, limit: int | None, now_ms: int
+    tables: Tables, iterator: str, limit: int, now_ms: int
 ) -> tuple[list[StoredChange], str | None]:
     """Return one page of changes and the iterator behind it, None at the end of a closed shard."""
     place = _Place.of(iterator)
-    if limit is not None and limit > MAX_RECORDS:
+    if limit > MAX_RECORDS:
         raise Refusal("LimitExceededException", f"Limit is {limit}; at most {MAX_RECORDS} a call")
     stream = tables.find_stream_by_arn(place.arn, now_ms)
     if place.made_ms + ITERATOR_MS <= now_ms:
@@ -91,7 +91,7 @@ def read_shard(
     page: list[StoredChange] = []
     size = 0
     start = shard.index_of(place.number)
-    for change in shard.changes[start : start + (limit or MAX_RECORDS)]:
+    for change in shard.changes[start : start + limit]:
         size += change.size_bytes
         if page and size > MAX_PAGE_BYTES:
             break

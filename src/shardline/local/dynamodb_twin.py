@@ -27,7 +27,7 @@ from shardline.errors import (
     StreamNotFound,
 )
 from shardline.local.dynamodb_streams_changes import sequence_text
-from shardline.local.dynamodb_streams_reading import open_shard, read_shard
+from shardline.local.dynamodb_streams_reading import MAX_RECORDS, open_shard, read_shard
 from shardline.local.dynamodb_streams_state import RETENTION_MS
 from shardline.local.refusals import Refusal
 from shardline.services.columns import DYNAMODB_COLUMNS
@@ -77,6 +77,8 @@ class DynamoDBTwin:
     def list_shards(self) -> tuple[Shard, ...]:
         """List every shard that has not expired."""
         now_ms = self._clock.now_ms()
+        with self._tables.lock:
+            listed = self._stream(now_ms).listed(now_ms)
         return tuple(
             Shard(
                 id=shard.id,
@@ -84,7 +86,7 @@ class DynamoDBTwin:
                 first=SequenceNumber(sequence_text(shard.first)),
                 last=None if shard.last is None else SequenceNumber(sequence_text(shard.last)),
             )
-            for shard in self._stream(now_ms).listed(now_ms)
+            for shard in listed
         )
 
     def has_shard(self, shard_id: str) -> bool:
@@ -95,7 +97,7 @@ class DynamoDBTwin:
         """Return an iterator at a position."""
         now_ms = self._clock.now_ms()
         stream = self._stream(now_ms)
-        with _as_errors(ShardNotFound):
+        with _as_errors(ShardNotFound), self._tables.lock:
             match position:
                 case TrimHorizon():
                     return open_shard(stream, shard_id, "TRIM_HORIZON", now_ms=now_ms)
@@ -121,7 +123,7 @@ class DynamoDBTwin:
         self._stream(now_ms)
         with _as_errors(ShardNotFound), self._tables.lock:
             changes, next_iterator = read_shard(
-                self._tables, iterator, min(max_records, 1000), now_ms
+                self._tables, iterator, min(max_records, MAX_RECORDS), now_ms
             )
         return Page(
             records=pa.RecordBatch.from_pylist(
