@@ -1,0 +1,115 @@
+"""Numbered traffic and reshards for any Kinesis endpoint, to show or to test order with.
+
+A key is written by one thread, one record after the other, so its written order is known for
+certain; the service's own answers say where each record went.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import TYPE_CHECKING, Any
+
+from shardline.core.promise import PromiseChecker, RecordRef
+from shardline.core.shards import HASH_SPACE_END
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Sequence
+
+
+class Traffic:
+    """Writers that put numbered events under their own keys until told to stop."""
+
+    def __init__(
+        self,
+        client: Any,
+        stream_name: str,
+        keys: Sequence[str],
+        *,
+        writers: int = 4,
+        pause_seconds: float = 0.0,
+    ) -> None:
+        self._client = client
+        self._stream_name = stream_name
+        self._pause_seconds = pause_seconds
+        self._stop = threading.Event()
+        self._written: list[list[tuple[str, RecordRef]]] = [[] for _ in range(writers)]
+        self._failure: BaseException | None = None
+        self._threads = [
+            threading.Thread(target=self._write, args=(keys[n::writers], log), daemon=True)
+            for n, log in enumerate(self._written)
+        ]
+
+    def start(self) -> Traffic:
+        """Begin to write."""
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def stop(self) -> None:
+        """End every writer after the event that it is writing; raise what any of them met."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+        if self._failure is not None:
+            raise self._failure
+
+    @property
+    def count(self) -> int:
+        """How many events the service has accepted so far."""
+        return sum(map(len, self._written))
+
+    def tell(self, checker: PromiseChecker) -> None:
+        """Tell the checker what was written. Complete only after `stop`."""
+        for log in self._written:
+            for shard_id, record in log:
+                checker.wrote(shard_id, record)
+
+    def _write(self, keys: Sequence[str], log: list[tuple[str, RecordRef]]) -> None:
+        number = 0
+        try:
+            while not self._stop.is_set():
+                for key in keys:
+                    answer = self._client.put_record(
+                        StreamName=self._stream_name,
+                        PartitionKey=key,
+                        Data=json.dumps({"key": key, "number": number}).encode(),
+                    )
+                    record = RecordRef(key, int(answer["SequenceNumber"]))
+                    log.append((answer["ShardId"], record))
+                    if self._stop.wait(self._pause_seconds):
+                        return
+                number += 1
+        except BaseException as failure:
+            self._failure = failure
+
+
+def reshard_once(client: Any, stream_name: str, rng: random.Random, *, most_open: int = 8) -> str:
+    """Split or merge open shards by chance, wait until that is done, and say what was done."""
+    waiter = client.get_waiter("stream_exists")
+    pause = {"Delay": 1, "MaxAttempts": 60}
+    waiter.wait(StreamName=stream_name, WaiterConfig=pause)
+    shards = client.describe_stream(StreamName=stream_name)["StreamDescription"]["Shards"]
+    still_open = [s for s in shards if "EndingSequenceNumber" not in s["SequenceNumberRange"]]
+    still_open.sort(key=lambda s: int(s["HashKeyRange"]["StartingHashKey"]))
+    merge = len(still_open) > 1 and (len(still_open) >= most_open or rng.random() < 0.5)
+    if merge:
+        left = rng.randrange(len(still_open) - 1)
+        pair = [shard["ShardId"] for shard in still_open[left : left + 2]]
+        client.merge_shards(
+            StreamName=stream_name, ShardToMerge=pair[0], AdjacentShardToMerge=pair[1]
+        )
+        done = f"merged {pair[0]} and {pair[1]}"
+    else:
+        shard = rng.choice(still_open)
+        start = int(shard["HashKeyRange"]["StartingHashKey"])
+        end = min(int(shard["HashKeyRange"]["EndingHashKey"]), HASH_SPACE_END)
+        client.split_shard(
+            StreamName=stream_name,
+            ShardToSplit=shard["ShardId"],
+            NewStartingHashKey=str((start + end + 1) // 2),
+        )
+        done = f"split {shard['ShardId']}"
+    waiter.wait(StreamName=stream_name, WaiterConfig=pause)
+    return done

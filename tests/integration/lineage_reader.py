@@ -1,0 +1,70 @@
+"""The smallest consumer that is right: asks the lineage, reads what is readable, keeps a log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shardline.core.lineage import Lineage, trace
+from shardline.core.promise import Fence, PromiseChecker, RecordRef
+from shardline.core.shards import TRIM_HORIZON
+from shardline.services.cursor import ShardCursor
+
+if TYPE_CHECKING:
+    from shardline.services.port import StreamService
+
+
+class LineageReader:
+    """Reads a Kinesis stream from the horizon on, parents first."""
+
+    def __init__(self, service: StreamService) -> None:
+        self.deliveries: list[tuple[str, list[RecordRef]]] = []
+        self.drained: set[str] = set()
+        self._service = service
+        self._gone: set[str] = set()
+        self._cursors: dict[str, ShardCursor] = {}
+
+    def lineage(self) -> Lineage:
+        """Where every shard stands now."""
+        return trace(
+            self._service.list_shards(),
+            drained=self.drained,
+            known=self._cursors.keys(),
+            gone=self._gone,
+        )
+
+    def read_once(self) -> bool:
+        """Read a page of every readable shard; False when all of them were at their tip."""
+        lineage = self.lineage()
+        for shard_id in lineage.undiscovered:
+            if not self._service.has_shard(shard_id):
+                self._gone.add(shard_id)
+        assert lineage.gaps == ()
+        moved = bool(lineage.undiscovered)
+        for shard in lineage.readable:
+            cursor = self._cursors.setdefault(
+                shard.id, ShardCursor(self._service, shard.id, TRIM_HORIZON)
+            )
+            page = cursor.read(10_000)
+            columns = page.records.select(["partitionKey", "sequenceNumber"]).to_pydict()
+            self.deliveries.append(
+                (
+                    shard.id,
+                    [
+                        RecordRef(key, int(sequence))
+                        for key, sequence in zip(
+                            columns["partitionKey"], columns["sequenceNumber"], strict=True
+                        )
+                    ],
+                )
+            )
+            if cursor.ended:
+                self.drained.add(shard.id)
+            moved = moved or cursor.ended or page.records.num_rows > 0 or page.behind_ms != 0
+        return moved
+
+    def tell(self, checker: PromiseChecker) -> None:
+        """Tell the checker everything in the order in which it was delivered."""
+        for shard in self._service.list_shards():
+            checker.shard(shard.id, shard.parents)
+        for number, (shard_id, records) in enumerate(self.deliveries):
+            checker.delivered(shard_id, Fence(0, number), records)
