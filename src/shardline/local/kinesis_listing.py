@@ -27,7 +27,7 @@ def list_shards(account: Account, request: dict[str, Any], now_ms: int) -> dict[
     """Answer ListShards."""
     max_results = parameters.integer(request, "MaxResults", 1, 10_000, default=1000)
     stream, page = _page_asked(account, request, now_ms)
-    shards, seen_reshards = _shards_seen(account, stream, "ListShards")
+    shards, seen_reshards = shards_seen(account, stream, "ListShards")
     wanted = [shard for shard in shards if shard.index > page.after_index]
     wanted = [shard for shard in wanted if _passes(stream, shard, page)]
     answer: dict[str, Any] = {
@@ -54,7 +54,7 @@ def describe_shards(
     """Return one page of shards for DescribeStream, and whether there are more."""
     limit = min(parameters.integer(request, "Limit", 1, 10_000, default=100), 100)
     after = _index_of(parameters.text(request, "ExclusiveStartShardId", required=False))
-    shards, seen_reshards = _shards_seen(account, stream, "DescribeStream")
+    shards, seen_reshards = shards_seen(account, stream, "DescribeStream")
     wanted = [shard for shard in shards if shard.index > after]
     return [_look(shard, seen_reshards) for shard in wanted[:limit]], len(wanted) > limit
 
@@ -125,7 +125,7 @@ def _closed_ms(shard: ShardLog, if_open: int) -> int:
     return if_open if shard.closed is None else shard.closed.at_ms
 
 
-def _shards_seen(account: Account, stream: Stream, operation: str) -> tuple[list[ShardLog], int]:
+def shards_seen(account: Account, stream: Stream, operation: str) -> tuple[list[ShardLog], int]:
     """Return the listed shards, and up to which reshard the listing shows what closed."""
     shards = stream.listed_shards()
     stale = account.faults.take("stale-listing", operation)

@@ -46,13 +46,14 @@ def integer(
 
 
 def time_ms(request: dict[str, Any], name: str) -> int:
-    """Return a time, which travels as seconds since 1970, in milliseconds."""
+    """Return a time, which travels as seconds since 1970, as the next whole millisecond."""
     value = request.get(name)
     if value is None:
         raise Refusal("InvalidArgumentException", f"{name} is required here.")
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise Refusal("SerializationException", f"{name} must be seconds since 1970.")
-    return round(value * 1000)
+    microseconds = round(value * 1_000_000)
+    return -(-microseconds // 1000)
 
 
 def hash_key(value: str, name: str) -> int:
