@@ -1,0 +1,135 @@
+"""A lease table in memory: for one process, for tests, and for the simulator."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import replace
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from shardline.leases.port import Conflict, RowPage
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from shardline.core.leasing_rows import Header, Heartbeat, LeaseRow
+
+Space = tuple[str, str]
+"""(app_name, stream_name): the rows of two of them never meet."""
+
+
+class MemoryLeaseTable:
+    """The rows of a lease table in dictionaries, behind one lock. It is gone with its process."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._headers: dict[Space, Header] = {}
+        self._rows: dict[Space, dict[str, LeaseRow]] = {}
+        self._ids: dict[Space, list[str]] = {}  # sorted for paging; made anew when ids change
+        self._heartbeats: dict[Space, dict[str, Heartbeat]] = {}
+
+    def prepare(self) -> None:
+        """Do nothing: dictionaries are ready."""
+
+    def read_header(self, app_name: str, stream_name: str) -> Header | None:
+        """Read a header row."""
+        return self._headers.get((app_name, stream_name))
+
+    def create_header(self, header: Header, replaces: Header | None = None) -> None:
+        """Write a header where there is none, or in place of an older stream's."""
+        space = (header.app_name, header.stream_name)
+        with self._lock:
+            stored = self._headers.get(space)
+            expected = replaces and replaces.stream_created_at
+            if (stored and stored.stream_created_at) != expected:
+                raise Conflict(stored)
+            self._headers[space] = header
+
+    def bump(self, header: Header, *, settled: bool = False) -> Header:
+        """Add one to the stored `moves`, and return the header after it."""
+        space = (header.app_name, header.stream_name)
+        with self._lock:
+            stored = self._headers.get(space)
+            if stored is None or stored.stream_created_at != header.stream_created_at:
+                raise Conflict(stored)
+            stored = replace(stored, moves=stored.moves + 1, settled=stored.settled or settled)
+            self._headers[space] = stored
+            return stored
+
+    def scan_rows(self, app_name: str, stream_name: str, after: str | None, limit: int) -> RowPage:
+        """Read up to `limit` rows with shard ids above `after`."""
+        space = (app_name, stream_name)
+        with self._lock:
+            rows = self._rows.get(space, {})
+            ids = self._ids.get(space)
+            if ids is None:
+                ids = self._ids[space] = sorted(rows, key=str.encode)
+            first = 0 if after is None else bisect_right(ids, after.encode(), key=str.encode)
+            page = ids[first : first + limit]
+            more = first + limit < len(ids)
+            return RowPage(tuple(rows[i] for i in page), page[-1] if more else None)
+
+    def read_rows(
+        self, app_name: str, stream_name: str, shard_ids: Collection[str]
+    ) -> Mapping[str, LeaseRow]:
+        """Read these rows, as far as they exist."""
+        rows = self._rows.get((app_name, stream_name), {})
+        with self._lock:
+            return {i: rows[i] for i in shard_ids if i in rows}
+
+    def swap_row(self, new: LeaseRow, expected: LeaseRow | None) -> None:
+        """Write a row if the stored one is still the expected one."""
+        space = (new.app_name, new.stream_name)
+        with self._lock:
+            rows = self._rows.setdefault(space, {})
+            _require_same(rows.get(new.shard_id), expected)
+            if expected is None:
+                self._ids.pop(space, None)
+            rows[new.shard_id] = new
+
+    def delete_row(self, expected: LeaseRow) -> None:
+        """Delete a row if it is still the expected one."""
+        space = (expected.app_name, expected.stream_name)
+        with self._lock:
+            rows = self._rows.setdefault(space, {})
+            _require_same(rows.get(expected.shard_id), expected)
+            self._ids.pop(space, None)
+            del rows[expected.shard_id]
+
+    def read_heartbeats(self, app_name: str, stream_name: str) -> tuple[Heartbeat, ...]:
+        """Read all heartbeats of an app on a stream."""
+        with self._lock:
+            return tuple(self._heartbeats.get((app_name, stream_name), {}).values())
+
+    def read_heartbeat(self, app_name: str, stream_name: str, worker: str) -> Heartbeat | None:
+        """Read one worker's heartbeat."""
+        return self._heartbeats.get((app_name, stream_name), {}).get(worker)
+
+    def swap_heartbeat(self, new: Heartbeat, expected: Heartbeat | None) -> None:
+        """Write a heartbeat if the stored one is still the expected one."""
+        with self._lock:
+            beats = self._heartbeats.setdefault((new.app_name, new.stream_name), {})
+            stored = beats.get(new.worker)
+            if (stored and stored.count) != (expected and expected.count):
+                raise Conflict(stored)
+            beats[new.worker] = new
+
+    def delete_heartbeat(self, expected: Heartbeat) -> None:
+        """Delete a heartbeat if it has not moved."""
+        with self._lock:
+            beats = self._heartbeats.setdefault((expected.app_name, expected.stream_name), {})
+            stored = beats.get(expected.worker)
+            if stored is None or stored.count != expected.count:
+                raise Conflict(stored)
+            del beats[expected.worker]
+
+    def close(self) -> None:
+        """Do nothing: there are no connections."""
+
+
+def _require_same(stored: LeaseRow | None, expected: LeaseRow | None) -> None:
+    if stored is None or expected is None:
+        if stored is not expected:
+            raise Conflict(stored)
+    elif (stored.lease_owner, *stored.version) != (expected.lease_owner, *expected.version):
+        raise Conflict(stored)
