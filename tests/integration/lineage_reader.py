@@ -14,12 +14,16 @@ if TYPE_CHECKING:
 
 
 class LineageReader:
-    """Reads a Kinesis stream from the horizon on, parents first."""
+    """Reads a Kinesis stream from the horizon on, parents first.
 
-    def __init__(self, service: StreamService) -> None:
+    Pages are small on purpose: a whole shard in one page would be in order by luck.
+    """
+
+    def __init__(self, service: StreamService, page_records: int = 20) -> None:
         self.deliveries: list[tuple[str, list[RecordRef]]] = []
         self.drained: set[str] = set()
         self._service = service
+        self._page_records = page_records
         self._gone: set[str] = set()
         self._cursors: dict[str, ShardCursor] = {}
 
@@ -44,7 +48,7 @@ class LineageReader:
             cursor = self._cursors.setdefault(
                 shard.id, ShardCursor(self._service, shard.id, TRIM_HORIZON)
             )
-            page = cursor.read(10_000)
+            page = cursor.read(self._page_records)
             columns = page.records.select(["partitionKey", "sequenceNumber"]).to_pydict()
             self.deliveries.append(
                 (

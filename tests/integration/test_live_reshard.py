@@ -41,7 +41,7 @@ def test_order_through_ten_rounds_of_reshards(endpoint_url: str) -> None:
     client.get_waiter("stream_exists").wait(StreamName=stream_name)
     service = connect(f"kinesis://{stream_name}", endpoint_url=endpoint_url)
 
-    online, writing_ended = LineageReader(service), threading.Event()
+    online, writing_ended = LineageReader(service, 1_000), threading.Event()
     reading = threading.Thread(target=_read_until, args=(online, writing_ended), daemon=True)
     traffic = Traffic(client, stream_name, KEYS, writers=4).start()
     reading.start()
