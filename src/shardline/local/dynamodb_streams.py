@@ -13,8 +13,10 @@ from shardline.local.dynamodb_streams_reading import (
     IteratorType,
     open_shard,
     read_shard,
+    shard_of_iterator,
 )
 from shardline.local.faults import Faults
+from shardline.local.kinesis_account import Settings
 from shardline.local.refusals import Refusal
 
 if TYPE_CHECKING:
@@ -60,13 +62,17 @@ class _GetRecords(msgspec.Struct, rename="pascal"):
 
 
 class DynamoDBStreamsBackend:
-    """DynamoDB Streams over the tables in memory: no I/O, no clock of its own."""
+    """DynamoDB Streams over the tables in memory, without any I/O."""
 
     target_prefix = "DynamoDBStreams_20120810."
 
-    def __init__(self, tables: Tables | None = None, faults: Faults | None = None) -> None:
-        self.tables: Final = tables or Tables()
+    def __init__(
+        self, tables: Tables, faults: Faults | None = None, settings: Settings | None = None
+    ) -> None:
+        self.tables: Final = tables
         self._faults = faults or Faults()
+        self._settings = settings or Settings()
+        self._reads = 0
         self._operations: dict[str, tuple[type[Any], Callable[[Any, int], bytes]]] = {
             "ListStreams": (_ListStreams, self._list_streams),
             "DescribeStream": (_DescribeStream, self._describe_stream),
@@ -88,7 +94,15 @@ class DynamoDBStreamsBackend:
 
     def control(self, operation: str, request: dict[str, Any], now_ms: int) -> dict[str, Any]:
         """Carry out one operation of the control API: see `Tables` for what there is."""
-        return control(self.tables, operation, request, now_ms)
+        del now_ms  # The tables share the server's clock.
+        return control(self.tables, operation, request)
+
+    def shard_of(self, operation: str, request: dict[str, Any]) -> str | None:
+        """Return the shard that a call concerns, if it concerns just one."""
+        if operation == "GetRecords":
+            return shard_of_iterator(str(request.get("ShardIterator")))
+        shard_id = request.get("ShardId")
+        return shard_id if isinstance(shard_id, str) else None
 
     # --- listing ----------------------------------------------------------------------------
 
@@ -161,9 +175,10 @@ class DynamoDBStreamsBackend:
         return msgspec.json.encode({"ShardIterator": iterator})
 
     def _get_records(self, request: _GetRecords, now_ms: int) -> bytes:
-        changes, next_iterator = read_shard(
-            self.tables, request.shard_iterator, request.limit, now_ms
-        )
+        self._reads += 1
+        every = self._settings.empty_page_every
+        limit = 0 if every and self._reads % every == 0 else request.limit
+        changes, next_iterator = read_shard(self.tables, request.shard_iterator, limit, now_ms)
         records = b",".join([change.body for change in changes])
         if next_iterator is None and self._faults.take("missing-next-iterator", "GetRecords"):
             return b'{"Records":[%b]}' % records

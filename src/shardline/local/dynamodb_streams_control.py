@@ -6,13 +6,16 @@ import inspect
 from datetime import UTC, datetime
 from functools import cache
 from threading import RLock
-from typing import Annotated, Any, Final, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 
 import msgspec
 
 from shardline.local.dynamodb_streams_changes import Change, EventName, Item, ViewType
 from shardline.local.dynamodb_streams_state import StoredStream
 from shardline.local.refusals import Refusal
+
+if TYPE_CHECKING:
+    from shardline.local.clock import Clock
 
 TableName = Annotated[str, msgspec.Meta(min_length=3, max_length=255, pattern=r"^[a-zA-Z0-9_.-]+$")]
 ShardCount = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
@@ -41,12 +44,15 @@ class Children(msgspec.Struct, frozen=True):
 class Tables:
     """Tables that consist of nothing but their streams. Safe to use from several threads.
 
-    The public methods without a leading `find` are also the operations of the control API, with
-    their parameters as fields. Each takes the service's time and refuses by the service's own
-    exception names; where one takes a table, it means the newest stream of that table.
+    The methods up to `delete_stream` are also the operations of the control API, with their
+    parameters as fields. They refuse by the service's own exception names; where one takes a
+    table, it means the newest stream of that table.
     """
 
-    def __init__(self, *, region: str = "us-east-1", account: str = "000000000000") -> None:
+    def __init__(
+        self, clock: Clock, *, region: str = "us-east-1", account: str = "000000000000"
+    ) -> None:
+        self.clock: Final = clock
         self.lock: Final = RLock()
         self._arn_prefix = f"arn:aws:dynamodb:{region}:{account}:table/"
         self._streams: dict[str, StoredStream] = {}
@@ -60,13 +66,13 @@ class Tables:
         shards: ShardCount = 1,
         hash_key: str = "id",
         range_key: str | None = None,
-        now_ms: int,
     ) -> CreatedStream:
         """Make a table with a stream of one or several root shards.
 
         A table whose stream was disabled or deleted gets a new stream, with an ARN of its own.
         """
         with self.lock:
+            now_ms = self.clock.now_ms()
             newest = next(reversed(self.find_streams(table, now_ms)), None)
             if newest is not None and newest.disabled_ms is None:
                 raise Refusal("ResourceInUseException", f"Table already exists: {table}")
@@ -94,31 +100,35 @@ class Tables:
         by_ttl: bool = False,
         shard: str | None = None,
         sequence_number: str | None = None,
-        now_ms: int,
     ) -> PutChange:
         """Write one change into the open shard of its hash key; `Change` says what each means."""
         change = Change(keys, old, new, event_name, at, by_ttl, shard, sequence_number)
         with self.lock:
+            now_ms = self.clock.now_ms()
             return PutChange(*self.find_stream(table, now_ms).put(change, now_ms))
 
-    def split(self, table: str, shard: str, *, now_ms: int) -> Children:
+    def split(self, table: str, shard: str) -> Children:
         """Close a shard and open two in its place."""
         with self.lock:
+            now_ms = self.clock.now_ms()
             return Children(self.find_stream(table, now_ms).split(shard, now_ms))
 
-    def roll(self, table: str, shard: str, *, now_ms: int) -> Children:
+    def roll(self, table: str, shard: str) -> Children:
         """Close a shard and open one in its place."""
         with self.lock:
+            now_ms = self.clock.now_ms()
             return Children(self.find_stream(table, now_ms).roll(shard, now_ms))
 
-    def disable_stream(self, table: str, *, now_ms: int) -> None:
+    def disable_stream(self, table: str) -> None:
         """Close every shard; what is in them stays readable until it is trimmed."""
         with self.lock:
+            now_ms = self.clock.now_ms()
             self.find_stream(table, now_ms).disable(now_ms)
 
-    def delete_stream(self, table: str, *, now_ms: int) -> None:
+    def delete_stream(self, table: str) -> None:
         """Remove the stream with everything in it, at once."""
         with self.lock:
+            now_ms = self.clock.now_ms()
             del self._streams[self.find_stream(table, now_ms).arn]
 
     def find_streams(self, table: str | None, now_ms: int) -> list[StoredStream]:
@@ -162,7 +172,7 @@ OPERATIONS: Final = {
 }
 
 
-def control(tables: Tables, operation: str, request: dict[str, Any], now_ms: int) -> dict[str, Any]:
+def control(tables: Tables, operation: str, request: dict[str, Any]) -> dict[str, Any]:
     """Carry out one operation of the control API, with its parameters by name."""
     if operation not in OPERATIONS:
         raise Refusal(
@@ -172,7 +182,7 @@ def control(tables: Tables, operation: str, request: dict[str, Any], now_ms: int
         parameters = msgspec.convert(request, _parameters_of(operation))
     except msgspec.ValidationError as fault:
         raise Refusal("ValidationException", f"{operation}: {fault}") from fault
-    result = OPERATIONS[operation](tables, **msgspec.structs.asdict(parameters), now_ms=now_ms)
+    result = OPERATIONS[operation](tables, **msgspec.structs.asdict(parameters))
     return {} if result is None else msgspec.to_builtins(result)
 
 
@@ -185,6 +195,6 @@ def _parameters_of(operation: str) -> type[msgspec.Struct]:
         if parameter.default is parameter.empty
         else (name, hints[name], parameter.default)
         for name, parameter in inspect.signature(method).parameters.items()
-        if name not in ("self", "now_ms")
+        if name != "self"
     ]
     return msgspec.defstruct(operation, fields, forbid_unknown_fields=True, kw_only=True)

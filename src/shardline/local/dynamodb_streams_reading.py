@@ -72,6 +72,14 @@ def open_shard(
     return _Place(stream.arn, shard.id, number, now_ms).text()
 
 
+def shard_of_iterator(iterator: str) -> str | None:
+    """Return the shard that an iterator lies in, or None for what is no iterator."""
+    try:
+        return _Place.of(iterator).shard_id
+    except Refusal:
+        return None
+
+
 def read_shard(
     tables: Tables, iterator: str, limit: int, now_ms: int
 ) -> tuple[list[StoredChange], str | None]:

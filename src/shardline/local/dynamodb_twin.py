@@ -36,7 +36,6 @@ from shardline.services.port import Page, StreamDescription
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shardline.local.clock import Clock
     from shardline.local.dynamodb_streams_control import Tables
     from shardline.local.dynamodb_streams_state import StoredStream
 
@@ -51,12 +50,11 @@ class DynamoDBTwin:
 
     finds_times = False
 
-    def __init__(self, tables: Tables, table: str, clock: Clock) -> None:
+    def __init__(self, tables: Tables, table: str) -> None:
         self._tables = tables
-        self._clock = clock
-        self._table = table
+        self._clock = tables.clock
         with _as_errors(StreamNotFound):
-            self._arn = tables.find_stream(table, clock.now_ms()).arn
+            self._arn = tables.find_stream(table, self._clock.now_ms()).arn
 
     @property
     def columns(self) -> pa.Schema:

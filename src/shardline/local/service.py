@@ -14,6 +14,7 @@ from shardline.errors import ConfigurationError
 from shardline.local.clock import Clock
 from shardline.local.control import Control
 from shardline.local.dynamodb_streams import DynamoDBStreamsBackend
+from shardline.local.dynamodb_streams_control import Tables
 from shardline.local.faults import Faults
 from shardline.local.kinesis import Kinesis
 from shardline.local.kinesis_account import Account, Settings
@@ -56,7 +57,8 @@ class Service:
         self.limits = Limits(enabled=limits)
         self.settings = Settings(round(status_delay_seconds * 1000), empty_page_every)
         self.kinesis = Kinesis(Account(self.faults, self.limits, self.settings))
-        self.dynamodb = DynamoDBStreamsBackend(faults=self.faults)
+        self.tables = Tables(self.clock, region=REGION)
+        self.dynamodb = DynamoDBStreamsBackend(self.tables, self.faults, self.settings)
         backends: dict[str, Backend] = {"kinesis": self.kinesis, "dynamodb": self.dynamodb}
         self._socket = _bind(host, port)
         self.host, self.port = host, int(self._socket.getsockname()[1])

@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
+from shardline.local.clock import Clock
 from shardline.local.dynamodb_streams import DynamoDBStreamsBackend
+from shardline.local.dynamodb_streams_control import Tables
 from shardline.local.faults import Faults
+from shardline.local.kinesis_account import Settings
 from shardline.local.refusals import Refusal
 
 NOW_MS = 1_800_000_000_000
-MINUTE_MS = 60_000
-HOUR_MS = 3_600_000
+MILLISECOND, MINUTE, HOUR = 0.001, 60, 3600
 
 
 class Table:
@@ -22,18 +24,21 @@ class Table:
 
     def __init__(self, name: str = "users", **options: Any) -> None:
         self.name = name
-        self.now_ms = NOW_MS
+        self.clock = Clock(datetime.fromtimestamp(NOW_MS / 1000, UTC))
         self.faults = Faults()
-        self.backend = DynamoDBStreamsBackend(faults=self.faults)
+        self.settings = Settings()
+        self.backend = DynamoDBStreamsBackend(Tables(self.clock), self.faults, self.settings)
         created = self.control("create_table", **options)
         self.arn: str = created["stream_arn"]
         self.roots: list[str] = created["shards"]
 
     def control(self, operation: str, **request: Any) -> dict[str, Any]:
-        return self.backend.control(operation, {"table": self.name, **request}, self.now_ms)
+        return self.backend.control(operation, {"table": self.name, **request}, self.clock.now_ms())
 
     def call(self, operation: str, **request: Any) -> dict[str, Any]:
-        answer: dict[str, Any] = json.loads(self.backend.call(operation, request, self.now_ms))
+        answer: dict[str, Any] = json.loads(
+            self.backend.call(operation, request, self.clock.now_ms())
+        )
         return answer
 
     def put(self, key: str, **request: Any) -> tuple[str, str]:
@@ -199,7 +204,7 @@ def test_every_kind_of_iterator_starts_where_it_says() -> None:
     shard = table.roots[0]
     numbers = []
     for key in range(4):
-        table.now_ms += 1000
+        table.clock.advance(1)
         numbers.append(table.put(str(key))[1])
     at, after = "AT_SEQUENCE_NUMBER", "AFTER_SEQUENCE_NUMBER"
     assert table.read(table.open(shard, at, SequenceNumber=numbers[2]))[0] == ["2", "3"]
@@ -209,7 +214,7 @@ def test_every_kind_of_iterator_starts_where_it_says() -> None:
     assert table.read(latest)[0] == ["4"]
     third = table.open(shard, "AT_TIMESTAMP", Timestamp=NOW_MS / 1000 + 3)
     assert table.read(third)[0] == ["2", "3", "4"]
-    future = table.now_ms / 1000 + 1
+    future = table.clock.now_ms() / 1000 + 1
     refused("ValidationException", table.open, shard, "AT_TIMESTAMP", Timestamp=future)
 
 
@@ -234,10 +239,10 @@ def test_an_iterator_expires_after_fifteen_minutes() -> None:
     table = Table()
     table.put("a")
     iterator = table.open(table.roots[0])
-    table.now_ms += 15 * MINUTE_MS - 1
+    table.clock.advance(15 * MINUTE - MILLISECOND)
     page, next_iterator = table.read(iterator)
     assert page == ["a"]
-    table.now_ms += 1
+    table.clock.advance(MILLISECOND)
     refused("ExpiredIteratorException", table.read, iterator)
     assert next_iterator is not None
     assert table.read(next_iterator)[0] == []
@@ -247,10 +252,10 @@ def test_changes_are_trimmed_after_a_day_and_a_trimmed_position_is_refused() -> 
     table = Table()
     shard = table.roots[0]
     numbers = [table.put(key)[1] for key in ("a", "b")]
-    table.now_ms += 24 * HOUR_MS - MINUTE_MS
+    table.clock.advance(24 * HOUR - MINUTE)
     at_the_oldest = table.open(shard)
     late = table.put("c")[1]
-    table.now_ms += MINUTE_MS
+    table.clock.advance(MINUTE)
     trimmed = "TrimmedDataAccessException"
     refused(trimmed, table.read, at_the_oldest)
     for number in numbers:
@@ -264,9 +269,9 @@ def test_an_expired_closed_shard_leaves_the_listing_and_stays_the_parent_of_its_
     table = Table()
     table.put("a")
     (child,) = table.control("roll", shard=table.roots[0])["children"]
-    table.now_ms += 24 * HOUR_MS - 1
+    table.clock.advance(24 * HOUR - MILLISECOND)
     assert [shard["ShardId"] for shard in table.shards()] == [table.roots[0], child]
-    table.now_ms += 1
+    table.clock.advance(MILLISECOND)
     (listed,) = table.shards()
     assert (listed["ShardId"], listed["ParentShardId"]) == (child, table.roots[0])
     refused("ResourceNotFoundException", table.open, table.roots[0])
@@ -280,7 +285,7 @@ def test_listings_are_paged_also_when_the_shard_of_the_last_page_expired() -> No
     rest = table.shards(ExclusiveStartShardId=last)
     assert [shard["ShardId"] for shard in rest] == table.roots[2:]
     table.control("roll", shard=last)
-    table.now_ms += 24 * HOUR_MS
+    table.clock.advance(24 * HOUR)
     assert [shard["ShardId"] for shard in table.shards(ExclusiveStartShardId=last)][
         :3
     ] == table.roots[2:]
@@ -326,7 +331,7 @@ def test_a_stream_made_again_has_another_arn_and_a_disabled_one_stays_readable_f
     again = table.control("create_table")
     assert again["stream_arn"] != table.arn
     assert len(table.call("ListStreams", TableName="users")["Streams"]) == 2
-    table.now_ms += 24 * HOUR_MS
+    table.clock.advance(24 * HOUR)
     refused("ResourceNotFoundException", table.open, table.roots[0])
     table.control("delete_stream")
     assert table.call("ListStreams", TableName="users") == {"Streams": []}
@@ -351,6 +356,30 @@ def test_the_end_of_a_shard_can_come_without_the_field() -> None:
     table.faults.add("missing-next-iterator")
     answer = table.call("GetRecords", ShardIterator=table.open(table.roots[0]))
     assert answer == {"Records": []}
+
+
+def test_pages_can_be_empty_with_more_behind_them() -> None:
+    table = Table()
+    table.put("a")
+    table.settings.empty_page_every = 2
+    iterator: str | None = table.open(table.roots[0])
+    pages = []
+    for _ in range(3):
+        assert iterator is not None
+        page, iterator = table.read(iterator, Limit=1)
+        table.put("b")
+        pages.append(page)
+    assert pages == [["a"], [], ["b"]]
+
+
+def test_a_call_is_known_by_its_shard_so_that_faults_can_meet_it() -> None:
+    table = Table()
+    iterator = table.open(table.roots[0])
+    shard_of = table.backend.shard_of
+    assert shard_of("GetRecords", {"ShardIterator": iterator}) == table.roots[0]
+    assert shard_of("GetShardIterator", {"ShardId": "s"}) == "s"
+    assert shard_of("GetRecords", {}) is None
+    assert shard_of("ListStreams", {}) is None
 
 
 def test_sequence_numbers_and_shards_may_be_chosen_but_rise_within_a_shard() -> None:

@@ -40,14 +40,14 @@ class Twin:
 
     def __init__(self) -> None:
         self.clock = Clock(START)
-        self.tables = Tables()
-        created = self.tables.create_table("users", now_ms=self.clock.now_ms())
+        self.tables = Tables(self.clock)
+        created = self.tables.create_table("users")
         self.root = created.shards[0]
-        self.service: StreamService = DynamoDBTwin(self.tables, "users", self.clock)
+        self.service: StreamService = DynamoDBTwin(self.tables, "users")
 
     def put(self, key: str) -> SequenceNumber:
         keys = {"id": {"S": key}}
-        put = self.tables.put_change("users", keys, new=keys, now_ms=self.clock.now_ms())
+        put = self.tables.put_change("users", keys, new=keys)
         return SequenceNumber(put.sequence_number)
 
 
@@ -89,7 +89,7 @@ def test_positions_open_where_they_say_and_the_end_of_a_closed_shard_is_none() -
     assert keys(service.open(twin.root, After(numbers[0]))) == ["b", "c"]
     assert keys(service.open(twin.root, After(numbers[1], 0))) == ["b", "c"]
     assert keys(latest) == []
-    children = tuple(twin.tables.split("users", twin.root, now_ms=twin.clock.now_ms()).children)
+    children = tuple(twin.tables.split("users", twin.root).children)
     assert service.read(latest, 10).next_iterator is None
     parent, *born = service.list_shards()
     assert parent.closed
@@ -120,15 +120,15 @@ def test_refusals_become_errors_of_the_port() -> None:
     with pytest.raises(PositionTrimmed):
         service.open(twin.root, After(number))
     assert service.has_shard(twin.root)
-    twin.tables.split("users", twin.root, now_ms=twin.clock.now_ms())
+    twin.tables.split("users", twin.root)
     twin.clock.advance(seconds=24 * 3600)
     assert not service.has_shard(twin.root)
-    twin.tables.delete_stream("users", now_ms=twin.clock.now_ms())
+    twin.tables.delete_stream("users")
     for act in (service.describe, service.list_shards):
         with pytest.raises(StreamNotFound):
             act()
     with pytest.raises(StreamNotFound):
-        DynamoDBTwin(twin.tables, "users", twin.clock)
+        DynamoDBTwin(twin.tables, "users")
 
 
 @pytest.mark.case("L-18")
@@ -136,10 +136,10 @@ def test_a_stream_made_again_under_its_name_differs_in_its_creation_time() -> No
     twin = Twin()
     first = twin.service.describe()
     assert (first.name, first.active, first.retention_seconds) == ("users", True, 86_400)
-    twin.tables.disable_stream("users", now_ms=twin.clock.now_ms())
+    twin.tables.disable_stream("users")
     assert not twin.service.describe().active
     twin.clock.advance(seconds=1)
-    twin.tables.create_table("users", now_ms=twin.clock.now_ms())
-    second = DynamoDBTwin(twin.tables, "users", twin.clock).describe()
+    twin.tables.create_table("users")
+    second = DynamoDBTwin(twin.tables, "users").describe()
     assert (second.created_at - first.created_at, second.name) == (timedelta(seconds=1), "users")
     assert second.arn != first.arn
