@@ -1,0 +1,70 @@
+"""The list of requirements, and the tool that says which of them no test proves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools.coverage_of_requirements import Mark, find_marks, read_requirements, report
+
+ROOT = Path(__file__).parents[2]
+TESTS = """
+import pytest
+pytestmark = pytest.mark.req("O-01")
+
+@pytest.mark.req("K-01", "K-02")
+@pytest.mark.parametrize("x", [pytest.param(1, marks=pytest.mark.case("L-01"))])
+def test_it(x): ...
+"""
+
+
+def test_marks_are_found_on_functions_modules_and_parameters() -> None:
+    assert {mark.identifier for mark in find_marks(TESTS, "test_x.py")} == {
+        "O-01",
+        "K-01",
+        "K-02",
+        "L-01",
+    }
+
+
+def test_other_calls_of_the_same_name_are_no_marks() -> None:
+    assert list(find_marks('self.case("L-01"); request("O-01").req("O-01")', "test_x.py")) == []
+
+
+def test_a_mark_that_is_computed_is_a_mistake() -> None:
+    marks = list(find_marks("import pytest\npytest.mark.req(*IDS)", "test_x.py"))
+    assert marks == [Mark(None, "test_x.py:2")]
+    text, complete = report({}, marks)
+    assert not complete
+    assert "test_x.py:2: write the ids out" in text
+
+
+def test_a_line_that_no_test_carries_is_named_with_its_words() -> None:
+    text, complete = report({"O-01": "a", "O-02": "order holds"}, [Mark("O-01", "t:1")])
+    assert not complete
+    assert "O-02 order holds" in text
+    assert "O-01 a" not in text
+
+
+def test_an_unknown_id_is_a_mistake_even_when_all_else_is_there() -> None:
+    text, complete = report({"O-01": "a"}, [Mark("O-01", "t:1"), Mark("O-99", "t:2")])
+    assert not complete
+    assert "t:2: O-99" in text
+
+
+def test_all_carried_is_complete() -> None:
+    assert report({"O-01": "a"}, [Mark("O-01", "t:1")])[1]
+
+
+def test_an_id_stated_twice_is_refused() -> None:
+    with pytest.raises(ValueError, match="O-01"):
+        read_requirements("- O-01 a\n- O-01 b\n")
+
+
+def test_our_own_list_has_every_group_without_holes() -> None:
+    stated = read_requirements((ROOT / "docs/requirements.md").read_text(encoding="utf-8"))
+    last = {"O": 22, "K": 53, "C": 28, "P": 3, "L": 21, "W": 18, "R": 13, "T": 9}
+    assert list(stated) == [
+        f"{group}-{number:02}" for group, count in last.items() for number in range(1, count + 1)
+    ]
