@@ -158,6 +158,10 @@ def test_a_hash_key_goes_to_one_shard_and_after_a_split_to_one_child_always() ->
         expected = children if before[key] == table.roots[1] else [before[key]]
         assert first[key] in expected
     assert set(children) < set(first.values()), "both children take keys"
+    (grandchild,) = table.control("roll", shard=children[0])["children"]
+    for key in keys:
+        expected_shard = grandchild if first[key] == children[0] else first[key]
+        assert table.put(key)[0] == expected_shard
 
 
 def test_a_roll_opens_one_child_that_takes_all_keys_of_its_parent() -> None:
