@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shardline.core.shards import LATEST, SHARD_END, After, AtTime, Latest, Position, SequenceNumber
+from shardline.core.shards import (
+    LATEST,
+    SHARD_END,
+    TRIM_HORIZON,
+    After,
+    AtTime,
+    Latest,
+    Position,
+    SequenceNumber,
+)
 from shardline.errors import InvalidPosition, IteratorExpired
 from shardline.services.columns import TIME, time_column
 
@@ -100,9 +109,11 @@ class ShardCursor:
 
     def _open(self) -> None:
         self._opening_began = self._opening_began or time.monotonic()
-        self._iterator = self._service.open(self.shard_id, self._reopen_at)
-        if isinstance(self._reopen_at, AtTime) and not self._service.finds_times:
-            self._not_before = self._reopen_at.time
+        position = self._reopen_at
+        if isinstance(position, AtTime) and not self._service.finds_times:
+            self._not_before = position.time
+            position = TRIM_HORIZON
+        self._iterator = self._service.open(self.shard_id, position)
 
     def _pinned(self, page: Page) -> AtTime:
         """Return a time before which nothing unread can have arrived, though LATEST found nothing.

@@ -114,7 +114,7 @@ class DynamoDBStream:
         return True
 
     def open(self, shard_id: str, position: Position) -> str:
-        """Return an iterator at a position; for a time, at the oldest record."""
+        """Return an iterator at a position. A time is refused: `ShardCursor` looks for it."""
         return self._iterator(shard_id, _starting_at(shard_id, position))
 
     def read(self, iterator: str, max_records: int) -> Page:
@@ -156,7 +156,7 @@ class DynamoDBStream:
 
 def _starting_at(shard_id: str, position: Position) -> dict[str, Any]:
     match position:
-        case TrimHorizon() | AtTime():
+        case TrimHorizon():
             return {"ShardIteratorType": "TRIM_HORIZON"}
         case Latest():
             return {"ShardIteratorType": "LATEST"}
@@ -165,6 +165,10 @@ def _starting_at(shard_id: str, position: Position) -> dict[str, Any]:
             return {"ShardIteratorType": kind, "SequenceNumber": sequence.text}
         case ShardEnd():
             raise InvalidPosition(f"{shard_id} was read to its end: there is nothing to open")
+        case AtTime():
+            raise InvalidPosition(
+                f"{shard_id}: DynamoDB Streams opens no times: read through a ShardCursor"
+            )
 
 
 def _shard(listed: dict[str, Any]) -> Shard:

@@ -45,11 +45,12 @@ class StreamService(Protocol):
     """One stream of one service.
 
     Every method retries what is worth retrying (throttling, 5xx, cut connections) with jitter,
-    says so on the logger, and raises a `ServiceError` of shardline's own otherwise.
+    says so on the logger, and raises a `ShardlineError` otherwise: a `ServiceError`, or for what
+    was asked wrongly a `ConfigurationError` or an `InvalidPosition`.
     """
 
     finds_times: bool
-    """Whether `open` can go to a time by itself. DynamoDB Streams cannot: `ShardCursor` filters."""
+    """Whether `open` takes a time. DynamoDB Streams refuses: `ShardCursor` looks for it."""
 
     @property
     def columns(self) -> pa.Schema:

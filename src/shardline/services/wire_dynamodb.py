@@ -10,14 +10,17 @@ import pyarrow as pa
 from shardline.services.columns import DYNAMODB_COLUMNS
 from shardline.services.wire import RecordsAnswer, times
 
+_ABSENT: Final = msgspec.Raw()
+_NOTHING: Final = (b"", b"null")
+
 
 class _Change(msgspec.Struct, rename="pascal", gc=False):
     keys: msgspec.Raw
     sequence_number: str
     approximate_creation_date_time: float
     size_bytes: int
-    new_image: msgspec.Raw | None = None
-    old_image: msgspec.Raw | None = None
+    new_image: msgspec.Raw = _ABSENT
+    old_image: msgspec.Raw = _ABSENT
 
 
 class _Record(msgspec.Struct, gc=False):
@@ -25,7 +28,7 @@ class _Record(msgspec.Struct, gc=False):
     event_name: str = msgspec.field(name="eventName")
     event_version: str = msgspec.field(name="eventVersion")
     dynamodb: _Change
-    user_identity: msgspec.Raw | None = msgspec.field(name="userIdentity", default=None)
+    user_identity: msgspec.Raw = msgspec.field(name="userIdentity", default=_ABSENT)
 
 
 class _Body(msgspec.Struct, rename="pascal", gc=False):
@@ -34,7 +37,6 @@ class _Body(msgspec.Struct, rename="pascal", gc=False):
 
 
 _DECODER: Final = msgspec.json.Decoder(_Body)
-_NULL: Final = b"null"
 
 
 def decode_dynamodb(body: bytes) -> RecordsAnswer:
@@ -60,6 +62,6 @@ def decode_dynamodb(body: bytes) -> RecordsAnswer:
     return RecordsAnswer(batch, answer.next_shard_iterator)
 
 
-def _texts(values: list[msgspec.Raw | None] | list[msgspec.Raw]) -> pa.Array:
-    texts = [None if value is None else bytes(value) for value in values]
-    return pa.array([None if text == _NULL else text for text in texts], pa.string())
+def _texts(values: list[msgspec.Raw]) -> pa.Array:
+    texts = [bytes(value) for value in values]
+    return pa.array([None if text in _NOTHING else text for text in texts], pa.string())

@@ -10,6 +10,7 @@ import pyarrow as pa
 from shardline.core.shards import HashRange, Shard
 from shardline.services.columns import KINESIS_COLUMNS
 from shardline.services.wire import RecordsAnswer, times
+from shardline.services.wire_vectors import decode_alike
 
 
 class _Record(msgspec.Struct, rename="pascal", gc=False):
@@ -39,12 +40,22 @@ class _Body(msgspec.Struct, rename="pascal", gc=False):
 
 _DECODER: Final = msgspec.json.Decoder(_Body)
 
+_BIG_BODY_BYTES: Final = 512 * 1024
+"""From here on it pays to look at all records at once, which costs 0.3 ms whatever there is."""
+
 
 def decode_kinesis(body: bytes) -> RecordsAnswer:
     """Decode a body. Raises `msgspec.DecodeError` for anything that is not one."""
+    alike = decode_alike(body) if len(body) >= _BIG_BODY_BYTES else None
+    if alike is not None:
+        envelope = body[: alike.start] + body[alike.stop :]
+        return _answer(_DECODER.decode(envelope), alike.batch)
     answer = _DECODER.decode(body)
-    records = answer.records
-    batch = pa.RecordBatch.from_arrays(
+    return _answer(answer, _columns(answer.records))
+
+
+def _columns(records: list[_Record]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(
         [
             pa.array([record.partition_key for record in records], pa.string()),
             pa.array([record.data for record in records], pa.binary()),
@@ -53,11 +64,14 @@ def decode_kinesis(body: bytes) -> RecordsAnswer:
         ],
         schema=KINESIS_COLUMNS,
     )
+
+
+def _answer(body: _Body, records: pa.RecordBatch) -> RecordsAnswer:
     return RecordsAnswer(
-        batch,
-        answer.next_shard_iterator,
-        answer.millis_behind_latest,
-        tuple(_shard(child) for child in answer.child_shards or ()),
+        records,
+        body.next_shard_iterator,
+        body.millis_behind_latest,
+        tuple(_shard(child) for child in body.child_shards or ()),
     )
 
 
