@@ -1,0 +1,127 @@
+"""The rules that the layout keeps; each takes a file's text and tells what is wrong with it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LAYERS: Final = (
+    *("errors", "core", "services", "leases", "streams"),
+    *("spark", "local", "dashboard", "cli"),
+)
+"""A file imports only from its own folder, or from one earlier in this row."""
+
+PUBLIC: Final = "__init__"
+"""The package itself: it may show names of every layer, so that no layer may import from it."""
+
+FORBIDDEN_WORDS: Final = {
+    *("util", "utils", "helper", "helpers", "manager", "managers"),
+    *("base", "common"),
+}
+
+PURE_MODULES: Final = {
+    *("__future__", "abc", "bisect", "collections", "dataclasses", "datetime", "decimal", "enum"),
+    *("fractions", "functools", "hashlib", "heapq", "itertools", "json", "math", "operator", "re"),
+    *("string", "struct", "types", "typing", "numpy", "shardline"),
+}
+"""All that core/ may import: for arithmetic and plain values; numpy only for its arrays."""
+
+IMPURE_CALLS: Final = {
+    *("now", "utcnow", "today", "open", "print", "input", "exec", "eval"),
+    *("load", "fromfile", "tofile", "memmap", "default_rng"),
+}
+
+LONGEST_FILE_LINES: Final = 500
+
+REGISTRY_HOSTS: Final = re.compile(
+    r"pypi\.org|pythonhosted\.org|npmjs\.(?:org|com)|crates\.io|proxy\.golang\.org"
+    r"|repo1?\.maven\.|deb\.debian\.org"
+)
+MACHINE_PATHS: Final = re.compile(r"(?<![\w.])/(?:root|home|Users|work)/\w+")
+
+
+def wrong_imports(path: PurePosixPath, tree: ast.Module) -> Iterator[str]:
+    """Find imports against the direction; `path` is relative to src/."""
+    layer = _layer_of_file(path)
+    if layer not in LAYERS:
+        return
+    allowed = LAYERS[: LAYERS.index(layer) + 1]
+    for line, module in _imported(path, tree):
+        package, target, *_ = [*module.split("."), PUBLIC]
+        if package == "shardline" and target not in allowed:
+            what = f"{target}/" if target in LAYERS else "the package itself"
+            yield f"{path}:{line}: {layer}/ may not import from {what}"
+
+
+def impure_core(path: PurePosixPath, tree: ast.Module) -> Iterator[str]:
+    """Find what in core/ could read, write, wait, or ask for the time."""
+    if _layer_of_file(path) != "core":
+        return
+    for line, module in _imported(path, tree):
+        if module.split(".")[0] not in PURE_MODULES:
+            yield f"{path}:{line}: core/ may not import {module}"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func).split(".")[-1]
+            if called in IMPURE_CALLS:
+                yield f"{path}:{node.lineno}: core/ may not call {called}(); pass it in"
+
+
+def forbidden_names(path: PurePosixPath, tree: ast.Module) -> Iterator[str]:
+    """Find names of files, folders and classes that say nothing about what is inside."""
+    for part in path.with_suffix("").parts:
+        if FORBIDDEN_WORDS & {*part.lower().split("_")}:
+            yield f"{path}: a file is not named for what it does: {part}"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", node.name)
+            if FORBIDDEN_WORDS & {word.lower() for word in words}:
+                yield f"{path}:{node.lineno}: a class is not named for what it is: {node.name}"
+
+
+def missing_docstring(path: PurePosixPath, tree: ast.Module) -> Iterator[str]:
+    """Find a module that does not say what it decides."""
+    if not ast.get_docstring(tree):
+        yield f"{path}: has no docstring"
+
+
+def too_long(path: PurePosixPath, text: str) -> Iterator[str]:
+    """Find a file in which more than one thing must be living."""
+    lines = text.count("\n")
+    if lines > LONGEST_FILE_LINES:
+        yield f"{path}: {lines} lines, more than {LONGEST_FILE_LINES}"
+
+
+def foreign_addresses(path: PurePosixPath, text: str, root: str) -> Iterator[str]:
+    """Find paths of one machine, and hosts of registries, which differ from place to place."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if (found := MACHINE_PATHS.search(line)) or (found := REGISTRY_HOSTS.search(line)):
+            yield f"{path}:{number}: true on one machine only: {found[0]}"
+        elif root in line:
+            yield f"{path}:{number}: true on one machine only: {root}"
+
+
+def _layer_of_file(path: PurePosixPath) -> str:
+    """Name the layer of a file, or its package where that has no layers."""
+    if path.parts[0] != "shardline":
+        return path.parts[0]
+    return PurePosixPath(path.parts[1]).stem
+
+
+def _imported(path: PurePosixPath, tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Find every module that is imported, also under TYPE_CHECKING and inside functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            start = path.parent.parts[: len(path.parent.parts) - node.level + 1]
+            module = ".".join([*(start if node.level else ()), *filter(None, [node.module])])
+            if module == "shardline":
+                yield from ((node.lineno, f"shardline.{alias.name}") for alias in node.names)
+            else:
+                yield node.lineno, module
