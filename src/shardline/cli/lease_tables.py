@@ -1,0 +1,35 @@
+"""Opens the lease table that `--app` and `--lease-table` name, or says which one is missing."""
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from shardline.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from shardline.leases.port import LeaseTable
+
+
+@contextmanager
+def lease_table_for(
+    app: str | None, address: str | None, region: str | None, profile: str | None
+) -> "Iterator[LeaseTable | None]":
+    """Open the table while it is used; None where neither option was given."""
+    if app is None and address is None:
+        yield None
+        return
+    if app is None:
+        raise ConfigurationError("--lease-table holds many applications: say which with --app NAME")
+    if address is None:
+        raise ConfigurationError(
+            f"--app {app}: say where its leases are with --lease-table "
+            "dynamodb://TABLE, sqlite:///FILE or postgresql://HOST/DATABASE"
+        )
+    from shardline.leases.opening import open_table
+
+    table = open_table(address, region=region, profile=profile)
+    try:
+        yield table
+    finally:
+        table.close()

@@ -1,0 +1,117 @@
+"""What all commands have in common: `--version`, `--debug`, errors in one line, exit codes."""
+
+import os
+import signal
+import sys
+from enum import IntEnum
+from importlib.metadata import version
+from typing import Annotated, Any, ClassVar
+
+import typer
+from typer.core import TyperGroup
+
+from shardline.errors import (
+    ConfigurationError,
+    GapError,
+    InvalidPosition,
+    ServiceError,
+    ShardlineError,
+)
+
+
+class ExitCode(IntEnum):
+    """What the shell is told."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    SERVICE = 3
+    GAP = 4
+    INTERRUPTED = 130
+
+
+_MEANINGS = {
+    ExitCode.OK: "fine",
+    ExitCode.FAILED: "something was found wrong, or an error of our own",
+    ExitCode.USAGE: "wrong option, address, position or credentials",
+    ExitCode.SERVICE: "the service refused or could not be reached",
+    ExitCode.GAP: "records are gone that were not read",
+    ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
+}
+
+
+def exit_code_of(error: ShardlineError) -> ExitCode:
+    """Return what the shell is told about an error."""
+    match error:
+        case ConfigurationError() | InvalidPosition():
+            return ExitCode.USAGE
+        case ServiceError():
+            return ExitCode.SERVICE
+        case GapError():
+            return ExitCode.GAP
+    return ExitCode.FAILED
+
+
+def example(*lines: str) -> str:
+    """Write the epilog of a command's help: lines to copy and run."""
+    return "[bold]Example[/bold]  " + "\n\n".join(lines)
+
+
+def say_error(message: object) -> None:
+    """Write one line to the error stream."""
+    line = " ".join(str(message).split())
+    typer.secho(f"error: {line}", err=True, fg=typer.colors.RED)
+
+
+class Program(TyperGroup):
+    """The commands as one program: an error of ours is one line, never a traceback."""
+
+    EXIT_CODES: ClassVar[str] = "[bold]Exit codes[/bold]  " + " · ".join(
+        f"[bold]{code.value}[/bold] {meaning}" for code, meaning in _MEANINGS.items()
+    )
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except ShardlineError as error:
+            if ctx.params.get("debug"):
+                raise
+            say_error(error)
+            raise typer.Exit(exit_code_of(error)) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(ExitCode.INTERRUPTED) from None
+        except BrokenPipeError:
+            # The reader of our output (`| head`) has gone: that is its right, and no error.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(128 + signal.SIGPIPE) from None
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"shardline {version('shardline')}")
+        raise typer.Exit
+
+
+def program(
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error, and what is logged.")
+    ] = False,
+) -> None:
+    """Read streams that split and merge, every key in order, nothing lost."""
+    del show_version  # its callback has done it
+    import logging
+
+    logging.basicConfig(
+        level=logging.DEBUG if debug else logging.WARNING, format="%(levelname)s %(message)s"
+    )
+    if debug:
+        # Signed requests and whole bodies are not ours to print.
+        logging.getLogger("botocore").setLevel(logging.INFO)
+        logging.getLogger("urllib3").setLevel(logging.INFO)
