@@ -14,7 +14,7 @@ import boto3
 import psycopg
 import pytest
 
-from tests.servers.process import Launch, ServerFailed, free_port, running
+from tests.servers.process import Launch, ServerFailed, free_port, reserved_port, running
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,10 +78,21 @@ def test_a_port_that_was_taken_meanwhile_is_given_up_for_another() -> None:
         tried.append(port)
         return serve(taken if len(tried) == 1 else port)
 
-    with running("first", lambda _: serve(taken), lambda _: listens(taken)):  # noqa: SIM117
-        with running("second", launch, lambda port: port != tried[0] and listens(port)) as port:
-            assert len(tried) == 2
-            assert port == tried[1]
+    with (
+        running("first", lambda _: serve(taken), lambda _: listens(taken)),
+        running("second", launch, lambda port: port != tried[0] and listens(port)) as port,
+    ):
+        assert len(tried) == 2
+        assert port == tried[1]
+
+
+def test_a_port_is_given_to_one_server_at_a_time() -> None:
+    with (
+        reserved_port() as port,
+        socket.socket(type=socket.SOCK_DGRAM) as other,
+        pytest.raises(OSError, match="in use"),
+    ):
+        other.bind(("127.0.0.1", port))
 
 
 def test_a_server_that_cannot_start_is_an_error_with_what_it_printed() -> None:

@@ -74,22 +74,39 @@ def running(
         log = Path(folder, "output")
         printed = ""
         for _ in range(ATTEMPTS):
-            port = free_port()
-            how = launch(port)
-            process = _start(how, log)
-            stop = _Stop(process, how.stop_signal)
-            atexit.register(stop)
-            try:
-                if _wait(process, port, answers, start_seconds):
-                    yield port
-                    return
-                printed = log.read_text(errors="replace")
-            finally:
-                stop()
-                atexit.unregister(stop)
+            with reserved_port() as port:
+                how = launch(port)
+                process = _start(how, log)
+                stop = _Stop(process, how.stop_signal)
+                atexit.register(stop)
+                try:
+                    if _wait(process, port, answers, start_seconds):
+                        yield port
+                        return
+                    printed = log.read_text(errors="replace")
+                finally:
+                    stop()
+                    atexit.unregister(stop)
             if not any(words.lower() in printed.lower() for words in PORT_TAKEN):
                 break
         raise ServerFailed(f"{name} did not answer; it printed:\n{printed[-2000:]}")
+
+
+@contextmanager
+def reserved_port() -> Iterator[int]:
+    """A port that nobody listens on, and that no other run of these tests takes meanwhile.
+
+    Whoever holds the UDP port of that number has the TCP port: else the server of another run could
+    answer in place of one that is still starting and about to fail.
+    """
+    port = free_port()
+    with socket.socket(type=socket.SOCK_DGRAM) as reservation:
+        while True:
+            with suppress(OSError):
+                reservation.bind(("127.0.0.1", port))
+                break
+            port = free_port()
+        yield port
 
 
 def free_port() -> int:
@@ -130,8 +147,7 @@ def _wait(
     deadline = time.monotonic() + start_seconds
     while process.poll() is None and time.monotonic() < deadline:
         if answers(port):
-            # Somebody else may answer on a port that ours could not bind, and then ours is gone.
-            return process.poll() is None
+            return True
         time.sleep(0.05)
     return False
 
