@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import ipaddress
+import logging
 import socket
 import threading
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -19,6 +22,7 @@ from shardline.local.faults import Faults
 from shardline.local.kinesis import Kinesis
 from shardline.local.kinesis_account import Account, Settings
 from shardline.local.limits import Limits
+from shardline.local.refusals import Refusal
 from shardline.local.server import MAX_REQUEST_BYTES, Server
 
 if TYPE_CHECKING:
@@ -27,6 +31,8 @@ if TYPE_CHECKING:
     from botocore.config import Config
 
     from shardline.local.refusals import Backend
+
+_logger = logging.getLogger(__name__)
 
 REGION: Final = "us-east-1"
 LOOPBACK: Final = "127.0.0.1"
@@ -61,6 +67,12 @@ class Service:
         self.dynamodb = DynamoDBStreamsBackend(self.tables, self.faults, self.settings)
         backends: dict[str, Backend] = {"kinesis": self.kinesis, "dynamodb": self.dynamodb}
         self._socket = _bind(host, port)
+        if not _is_loopback(host):
+            _logger.warning(
+                "listening on %s, which is not loopback: whoever reaches the port can do anything "
+                "with it",
+                host or "every address",
+            )
         self.host, self.port = host, int(self._socket.getsockname()[1])
         self._loop = asyncio.new_event_loop()
         self._runner = web.AppRunner(
@@ -87,6 +99,18 @@ class Service:
             aws_secret_access_key="local",  # noqa: S106 - any will do
             config=config,
         )
+
+    def create_stream(self, name: str, shards: int = 1) -> None:
+        """Create a provisioned stream, without a client. Raises a `ConfigurationError`."""
+        request = {"StreamName": name, "ShardCount": shards}
+
+        async def create() -> None:
+            self.kinesis.call("CreateStream", request, self.clock.now_ms())
+
+        try:
+            asyncio.run_coroutine_threadsafe(create(), self._loop).result()
+        except Refusal as refusal:
+            raise ConfigurationError(f"stream {name}: {refusal.message}") from None
 
     def stop(self) -> None:
         """Close the port and end the thread. Stopping twice is harmless."""
@@ -131,12 +155,22 @@ def _application(service: Service, backends: dict[str, Backend]) -> web.Applicat
     return application
 
 
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def _bind(host: str, port: int) -> socket.socket:
     """Listen on an address, or say in one line why that is not possible."""
     try:
         return socket.create_server((host, port), backlog=_BACKLOG)
     except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise ConfigurationError(
+                f"port {port} of {host} is in use: pass another port, or 0 for a free one"
+            ) from None
         raise ConfigurationError(
-            f"cannot listen on {host}:{port} ({error.strerror or error}): "
-            "pass another port, or 0 for a free one"
+            f"cannot listen on {host}:{port} ({error.strerror or error}): check host and port"
         ) from None

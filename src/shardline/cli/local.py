@@ -1,0 +1,96 @@
+"""`shardline local`: the embedded service, until Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shardline.cli.program import ExitCode, say_error
+from shardline.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from shardline.local.service import Service
+
+_WELCOME = """\
+shardline local listens on {url}: Kinesis and DynamoDB Streams, in memory, gone when it ends.
+{streams}
+For your shell:
+  export AWS_ENDPOINT_URL_KINESIS={url}
+  export AWS_ENDPOINT_URL_DYNAMODB_STREAMS={url}
+  export AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local AWS_DEFAULT_REGION={region}
+
+In Python, without them:
+  import boto3
+  kinesis = boto3.client("kinesis", endpoint_url="{url}", region_name="{region}",
+                         aws_access_key_id="local", aws_secret_access_key="local")
+  kinesis.put_record(StreamName="{example}", PartitionKey="a", Data=b"hello")
+
+With the AWS CLI:
+  aws kinesis create-stream --stream-name more --shard-count 2
+  aws kinesis list-shards --stream-name {example}
+
+Ctrl-C ends it."""
+
+
+def local(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 4567,
+    host: Annotated[
+        str, typer.Option(help="Anything but loopback lets others in: nothing is checked.")
+    ] = "127.0.0.1",
+    limits: Annotated[
+        bool, typer.Option("--limits", help="Throttle as the service does: 5 reads a second, …")
+    ] = False,
+    stream: Annotated[
+        list[str] | None, typer.Option(metavar="NAME:SHARDS", help="A stream to begin with.")
+    ] = None,
+) -> None:
+    """Run Kinesis and DynamoDB Streams on this machine, without AWS."""
+    ended = threading.Event()
+
+    def end(_signal: int, _frame: FrameType | None) -> None:
+        ended.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    wanted = [_name_and_count(text) for text in stream or []]
+    try:
+        service = _start(host, port, limits=limits)
+    except ConfigurationError as error:
+        say_error(error)
+        raise typer.Exit(ExitCode.FAILED) from None
+    with service:
+        for name, count in wanted:
+            service.create_stream(name, count)
+        typer.echo(_welcome(service, wanted))
+        ended.wait()
+    typer.echo("shardline local: ended.")
+
+
+def _start(host: str, port: int, *, limits: bool) -> Service:
+    try:
+        from shardline.local.service import Service
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"{error.name} is not installed: pip install 'shardline[local]'"
+        ) from None
+    return Service(host, port, limits=limits)
+
+
+def _name_and_count(text: str) -> tuple[str, int]:
+    name, _, count = text.partition(":")
+    if not name or not (count or "1").isdecimal() or int(count or 1) < 1:
+        raise ConfigurationError(f"--stream {text!r}: write NAME:SHARDS, for example orders:2")
+    return name, int(count or 1)
+
+
+def _welcome(service: Service, streams: list[tuple[str, int]]) -> str:
+    from shardline.local.service import REGION
+
+    lines = "".join(f"\nStream {name} with {count} shards.\n" for name, count in streams)
+    example = streams[0][0] if streams else "more"
+    return _WELCOME.format(url=service.endpoint_url, region=REGION, streams=lines, example=example)
