@@ -1,0 +1,340 @@
+"""What the next batch holds: which shards may be looked at, how far ahead, and what came of it.
+
+Nothing here talks to a service. A plan goes in steps: `settle` tells where a committed offset and
+a listing leave us, `looks` says how to look for the end of each shard's next range, the caller
+looks, and `next_offset` writes the plan down. Only then is anything read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from shardline.core.lineage import Lineage, marks_in_use, trace
+from shardline.core.offsets import Gap, Mark, Offset, Range
+from shardline.core.shards import (
+    LATEST,
+    SHARD_END,
+    TRIM_HORIZON,
+    After,
+    AtTime,
+    Latest,
+    Position,
+    Shard,
+    TrimHorizon,
+)
+from shardline.core.starting import begin, begin_later
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+    from datetime import datetime
+
+RECORDS_PER_SECOND: Final = 1_000
+"""A shard takes no more than this, so a window of time bounds a number of records."""
+
+FORWARD_RECORDS: Final = 1_000
+"""The most records of one shard that a plan reads ahead of the executors."""
+
+NEAR: Final = timedelta(seconds=5)
+"""Closer to the present than this, reading ahead finds the tip sooner than a probe by time."""
+
+LITTLE: Final = timedelta(seconds=1)
+"""How far before the present a probe by time looks: there is no record yet at the present."""
+
+_SMALLEST_WINDOW: Final = timedelta(milliseconds=500)
+_MARGIN: Final = timedelta(minutes=1)
+"""Arrival times are approximate, so a gap is suspected a little early."""
+
+_GAPS_KEPT: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Standpoint:
+    """How far a shard was delivered, and before which time nothing unread arrived."""
+
+    position: Position
+    as_of: datetime | None
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Where a committed offset and a listing leave us."""
+
+    start: Position
+    created_at: datetime
+    standpoints: Mapping[str, Standpoint]
+    """Of every shard that is not behind us."""
+    drained: Mapping[str, Mark]
+    lineage: Lineage
+    gaps: tuple[Gap, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to plan a shard: under which epoch, and from where if not from the offset."""
+
+    epoch: int = 0
+    after: Position | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How to look for the end of a shard's next range."""
+
+    shard_id: str
+    standpoint: Standpoint
+    forward_records: int
+    """Read ahead at most so many."""
+    window: timedelta | None
+    """Probe at most this far behind `as_of`; None: as far as the present."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a look found: the end of the next range."""
+
+    upto: Position
+    as_of: datetime | None
+
+
+def settle(
+    committed: Offset,
+    listed: Collection[Shard],
+    *,
+    created_at: datetime,
+    now: datetime,
+    retention: timedelta,
+    gone: AbstractSet[str] = frozenset(),
+) -> Ground:
+    """Tell where a committed offset and a listing leave us.
+
+    What the committed batch drained is behind us from now on, and only that: a range that was
+    planned but not committed frees no child.
+    """
+    listed_ids = {shard.id for shard in listed}
+    drained = {
+        shard_id: replace(mark, listed_at=now) if shard_id in listed_ids else mark
+        for shard_id, mark in committed.drained.items()
+    }
+    standpoints: dict[str, Standpoint] = {}
+    for shard_id, item in committed.ranges.items():
+        if item.upto == SHARD_END:
+            drained[shard_id] = Mark(item.as_of, now)
+        else:
+            standpoints[shard_id] = Standpoint(item.upto, item.as_of)
+    beginning = _beginning(committed, listed, standpoints.keys() | drained.keys())
+    for shard_id in sorted(beginning.skipped):
+        drained[shard_id] = Mark(None, now)
+    parents = {shard.id: shard.parents for shard in listed}
+    for shard_id in (shard.id for shard in listed if shard.id in beginning.positions):
+        position = beginning.positions[shard_id]
+        as_of = _first_as_of(
+            position, parents[shard_id], standpoints, drained, oldest_kept=now - retention
+        )
+        standpoints[shard_id] = Standpoint(position, as_of)
+    in_use = marks_in_use(listed, drained.keys())
+    return Ground(
+        start=committed.start,
+        created_at=created_at,
+        standpoints=standpoints,
+        drained={
+            shard_id: mark
+            for shard_id, mark in drained.items()
+            if shard_id in in_use or mark.listed_at + retention > now
+        },
+        lineage=trace(listed, drained=drained.keys(), known=standpoints.keys(), gone=gone),
+        gaps=committed.gaps,
+    )
+
+
+def suspects(
+    standpoints: Mapping[str, Standpoint], *, now: datetime, retention: timedelta
+) -> tuple[str, ...]:
+    """Return the shards whose unread records may have been dropped, by their age alone.
+
+    Kinesis may say nothing about a trimmed position and go on at its horizon, so age is asked
+    first; whether the record at the position is still there settles it.
+    """
+    return tuple(
+        shard_id
+        for shard_id, standpoint in standpoints.items()
+        if standpoint.as_of is not None and standpoint.as_of + retention - _MARGIN < now
+    )
+
+
+def go_on_at_horizon(ground: Ground, shard_id: str, *, now: datetime, reason: str) -> Ground:
+    """Declare a gap in a shard that is still there: what is left is read from the horizon on."""
+    standpoint = ground.standpoints[shard_id]
+    gap = Gap(shard_id, standpoint.position, standpoint.as_of, now, reason)
+    standpoints = {**ground.standpoints, shard_id: Standpoint(TRIM_HORIZON, None)}
+    return replace(ground, standpoints=standpoints, gaps=(*ground.gaps, gap)[-_GAPS_KEPT:])
+
+
+def give_up(ground: Ground, shard_id: str, *, now: datetime, reason: str) -> Ground:
+    """Declare the rest of a shard that is gone a gap: it holds back its children no more."""
+    standpoint = ground.standpoints[shard_id]
+    gap = Gap(shard_id, standpoint.position, standpoint.as_of, now, reason)
+    return replace(
+        ground,
+        standpoints={k: v for k, v in ground.standpoints.items() if k != shard_id},
+        drained={**ground.drained, shard_id: Mark(standpoint.as_of, now)},
+        gaps=(*ground.gaps, gap)[-_GAPS_KEPT:],
+    )
+
+
+def looks(
+    standpoints: Mapping[str, Standpoint], *, now: datetime, max_records: int | None
+) -> tuple[Look, ...]:
+    """Divide the records of a batch among the shards: those behind share one half by windows.
+
+    Where there are more shards than records allowed, those that are furthest behind come first.
+    """
+    if not standpoints:
+        return ()
+    if max_records is None:
+        return tuple(
+            Look(shard_id, standpoint, FORWARD_RECORDS, None)
+            for shard_id, standpoint in standpoints.items()
+        )
+    oldest_first = sorted(
+        standpoints.items(), key=lambda item: (item[1].as_of is not None, item[1].as_of or now)
+    )[:max_records]
+    behind = [item for item in oldest_first if is_behind(item[1].as_of, now)]
+    near = len(oldest_first) - len(behind)
+    share_near = max(1, min(FORWARD_RECORDS, max_records // (2 if behind else 1) // max(near, 1)))
+    left = max_records - share_near * near
+    share_behind = max(1, left // max(len(behind), 1))
+    planned: list[Look] = []
+    for shard_id, standpoint in oldest_first:
+        if is_behind(standpoint.as_of, now):
+            # One record more than the window's: the one that the probe finds behind it.
+            window = timedelta(seconds=(share_behind - 1) / RECORDS_PER_SECOND)
+            forward = min(FORWARD_RECORDS, share_behind)
+            planned.append(Look(shard_id, standpoint, forward, window))
+        else:
+            planned.append(Look(shard_id, standpoint, share_near, timedelta(0)))
+    return tuple(planned)
+
+
+def is_behind(as_of: datetime | None, now: datetime) -> bool:
+    """Say whether a shard is further behind than reading ahead would soon make good."""
+    return as_of is None or as_of < now - NEAR
+
+
+def probe_time(
+    look: Look,
+    *,
+    now: datetime,
+    nothing_from: datetime | None = None,
+    until: datetime | None = None,
+) -> datetime | None:
+    """Return the time to probe at, or None to read ahead instead.
+
+    Nothing lies at or behind `nothing_from`, as an earlier probe found: so halve what is left.
+    """
+    as_of = look.standpoint.as_of
+    if as_of is None or not is_behind(as_of, now):
+        return None
+    newest = now - LITTLE
+    if until is not None:
+        newest = min(newest, until)
+    time = newest if look.window is None else min(as_of + look.window, newest)
+    if nothing_from is not None and time >= nothing_from:
+        time = as_of + (nothing_from - as_of) / 2
+    return time if time - as_of >= _SMALLEST_WINDOW else None
+
+
+def next_offset(
+    ground: Ground, sights: Mapping[str, Sight], claims: Mapping[str, Claim] | None = None
+) -> Offset:
+    """Write the plan down: the ranges of the next batch, and all that a restart needs."""
+    ranges: dict[str, Range] = {}
+    for shard_id, standpoint in ground.standpoints.items():
+        claim = (claims or {}).get(shard_id, Claim())
+        after = standpoint.position if claim.after is None else claim.after
+        sight = sights.get(shard_id, Sight(after, standpoint.as_of))
+        ranges[shard_id] = Range(after, sight.upto, sight.as_of, claim.epoch)
+    return Offset(ground.start, ground.created_at, ranges, ground.drained, ground.gaps)
+
+
+def holds_news(committed: Offset, planned: Offset) -> bool:
+    """Say whether a plan is worth a batch: records, or knowledge that a restart would miss."""
+    if committed.created_at is None or committed.gaps != planned.gaps:
+        return True
+    if any(not item.empty for item in planned.ranges.values()):
+        return True
+    unfinished = {k for k, item in committed.ranges.items() if item.upto != SHARD_END}
+    return unfinished != planned.ranges.keys()
+
+
+def stale(committed: Offset, planned: Offset, *, after: timedelta) -> bool:
+    """Say whether an idle query should write down anew when nothing unread was there."""
+    for shard_id, item in planned.ranges.items():
+        before = committed.ranges.get(shard_id)
+        if before is not None and before.as_of and item.as_of and item.as_of - before.as_of > after:
+            return True
+    return False
+
+
+def tasks(
+    ranges: Mapping[str, Range], shards_per_task: int
+) -> tuple[tuple[tuple[str, Range], ...], ...]:
+    """Share the ranges that hold records among tasks, a whole range each, in stable order."""
+    full = [(shard_id, item) for shard_id, item in sorted(ranges.items()) if not item.empty]
+    count = -(-len(full) // shards_per_task)
+    return tuple(tuple(full[index::count]) for index in range(count))
+
+
+def _beginning(committed: Offset, listed: Collection[Shard], known: AbstractSet[str]) -> _Begun:
+    start = committed.start
+    if not isinstance(start, TrimHorizon | Latest | AtTime):
+        start = LATEST  # began at a token: what is older than its shards is behind us
+    if committed.created_at is None and not known:
+        begun = begin(listed, start)
+    else:
+        begun = begin_later(listed, known, start)
+    return _Begun(begun.positions, begun.skipped)
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    positions: Mapping[str, Position]
+    skipped: frozenset[str]
+
+
+def _first_as_of(
+    position: Position,
+    parents: Sequence[str],
+    standpoints: Mapping[str, Standpoint],
+    drained: Mapping[str, Mark],
+    *,
+    oldest_kept: datetime,
+) -> datetime | None:
+    """Tell before which time nothing in a new shard arrived, if anything vouches for that."""
+    if isinstance(position, AtTime):
+        return position.time if position.time > oldest_kept else None
+    if not isinstance(position, TrimHorizon):
+        return None
+    return _earliest(
+        standpoints[parent].as_of if parent in standpoints else drained[parent].as_of
+        for parent in parents
+        if parent in standpoints or parent in drained
+    )
+
+
+def _earliest(times: Iterable[datetime | None]) -> datetime | None:
+    found = list(times)
+    known = [time for time in found if time is not None]
+    return min(known) if known and len(known) == len(found) else None
+
+
+def behind(position: Position, sight: Position) -> bool:
+    """Say whether `sight` lies behind `position`, so that a range between the two holds records."""
+    match position, sight:
+        case After(before), After(found):
+            return found > before
+        case _, After():
+            return True
+    return False

@@ -1,0 +1,229 @@
+"""Looks ahead on the driver for records that certainly exist, so that a batch can end at them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shardline.core.planning import Look, Sight, Standpoint, behind, probe_time
+from shardline.core.shards import (
+    LATEST,
+    SHARD_END,
+    TRIM_HORIZON,
+    After,
+    AtTime,
+    Position,
+    SequenceNumber,
+)
+from shardline.services.columns import TIME, time_column
+from shardline.services.cursor import ShardCursor
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from shardline.services.port import Page, StreamService
+
+_SECONDS_PER_CALL: Final = 0.25
+"""The service allows five reads a second and shard. Each look makes at least one and the executor
+one or more for what it found: two looks a second leave room for both."""
+
+_EMPTY_PAGES: Final = 4
+"""So many in a row: look elsewhere, or later. An empty page proves nothing about a shard."""
+
+_FORWARD_BYTES: Final = 4_000_000
+"""The most that one look reads ahead, a page more or less."""
+
+_PROBES: Final = 2
+_CLOCK_MARGIN: Final = timedelta(seconds=1)
+
+
+@dataclass(slots=True)
+class _Tip:
+    """What is remembered of a shard between looks. Losing it costs calls, never records."""
+
+    at: Position
+    cursor: ShardCursor
+    nothing_from: datetime | None = None
+    record_bytes: float = 1_000
+    calls: int = 0
+    next_look_at: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one look found, and whether everything that counts lies before it."""
+
+    sight: Sight
+    at_tip: bool
+
+
+class Lookout:
+    """Keeps a cursor at the tip of each shard. Different shards may be looked at concurrently."""
+
+    def __init__(self, service: StreamService) -> None:
+        self._service = service
+        self._tips: dict[str, _Tip] = {}
+        self._now: datetime | None = None
+
+    def now(self, any_shard_id: str) -> datetime:
+        """Return the service's clock as last told; ask it if it never was."""
+        if self._now is None:
+            self._read(ShardCursor(self._service, any_shard_id, TRIM_HORIZON), 1)
+        if self._now is None:
+            raise AssertionError("every page tells the service's time")
+        return self._now
+
+    def next_look_at(self, shard_id: str) -> float:
+        """Return when, on the monotonic clock, the service's quota allows another look."""
+        tip = self._tips.get(shard_id)
+        return 0.0 if tip is None else tip.next_look_at
+
+    def forget(self, shard_ids: set[str]) -> None:
+        """Let go of the cursors of all shards but these."""
+        for shard_id in self._tips.keys() - shard_ids:
+            del self._tips[shard_id]
+
+    def look(self, look: Look, *, until: datetime | None = None) -> Seen:
+        """Look for the end of a shard's next range. What arrived behind `until` does not count."""
+        tip = self._tips.get(look.shard_id)
+        if tip is None or tip.at != look.standpoint.position:
+            tip = _Tip(look.standpoint.position, self._cursor_at(look))
+            self._tips[look.shard_id] = tip
+        tip.calls = 0
+        try:
+            found = self._probe(look, tip, until) if self._service.finds_times else None
+            if found is None:
+                return self._read_forward(look, tip, until)
+            if look.window is not None:
+                return Seen(found, at_tip=False)
+            onwards = Look(look.shard_id, Standpoint(found.upto, found.as_of), 0, None)
+            return self._read_forward(onwards, tip, until)
+        finally:
+            pause = _SECONDS_PER_CALL * (1 + tip.calls)
+            tip.next_look_at = time.monotonic() + pause
+
+    def pin(self, shard_id: str) -> Standpoint:
+        """Turn "latest" into a position that stays: behind the newest record, or a time."""
+        now = self._read(ShardCursor(self._service, shard_id, LATEST), 1).service_time
+        if not self._service.finds_times:
+            return Standpoint(AtTime(now), None)
+        recent = ShardCursor(self._service, shard_id, AtTime(now - _CLOCK_MARGIN))
+        for _ in range(_EMPTY_PAGES):
+            page = self._read(recent, 10_000)
+            if page.records.num_rows:
+                return Standpoint(*_last(page.records))
+            if page.behind_ms == 0 or page.next_iterator is None:
+                break
+        return Standpoint(AtTime(now), now)
+
+    def still_kept(self, shard_id: str, position: Position) -> bool:
+        """Ask whether the record at a position is still there: then nothing behind it is gone."""
+        if not isinstance(position, After):
+            return False
+        at_record = After(position.sequence, 0)  # with a sub-sequence, opening means *at* it
+        cursor = ShardCursor(self._service, shard_id, at_record)
+        for _ in range(_EMPTY_PAGES):
+            page = self._read(cursor, 1)
+            if page.records.num_rows:
+                first = page.records.column("sequenceNumber")[0].as_py()
+                return SequenceNumber(first) == position.sequence
+            if page.next_iterator is None:
+                return False
+        return False
+
+    def _cursor_at(self, look: Look) -> ShardCursor:
+        return ShardCursor(self._service, look.shard_id, look.standpoint.position)
+
+    def _probe(self, look: Look, tip: _Tip, until: datetime | None) -> Sight | None:
+        for _ in range(_PROBES):
+            now = self.now(look.shard_id)
+            at = probe_time(look, now=now, nothing_from=tip.nothing_from, until=until)
+            if at is None:
+                return None
+            cursor = ShardCursor(self._service, look.shard_id, AtTime(at))
+            found = self._first_behind(cursor, tip)
+            if (
+                found is not None
+                and behind(look.standpoint.position, found.upto)
+                and (until is None or found.as_of is None or found.as_of <= until)
+            ):
+                tip.cursor, tip.at, tip.nothing_from = cursor, found.upto, None
+                return found
+            tip.nothing_from = at if tip.nothing_from is None else min(at, tip.nothing_from)
+        return None
+
+    def _first_behind(self, cursor: ShardCursor, tip: _Tip) -> Sight | None:
+        for _ in range(_EMPTY_PAGES):
+            page = self._page(cursor, tip, 1)
+            if page.records.num_rows:
+                return Sight(*_last(page.records))
+            if page.behind_ms == 0 or cursor.ended:
+                break
+        return None
+
+    def _read_forward(self, look: Look, tip: _Tip, until: datetime | None) -> Seen:
+        """Read ahead to the tip, or as far as allowed. With no window there is only the tip."""
+        sight = Sight(look.standpoint.position, look.standpoint.as_of)
+        unbounded = look.window is None
+        records_left, bytes_left, empty = look.forward_records, _FORWARD_BYTES, 0
+        while unbounded or (records_left > 0 and bytes_left > 0):
+            affordable = max(1, int(bytes_left / tip.record_bytes))
+            page = self._page(
+                tip.cursor, tip, 10_000 if unbounded else min(records_left, affordable)
+            )
+            records = _until(page.records, until)
+            if records.num_rows:
+                sight = Sight(*_last(records))
+                tip.at = sight.upto
+                records_left -= records.num_rows
+                bytes_left -= records.nbytes
+                tip.record_bytes = max(1.0, records.nbytes / records.num_rows)
+                empty = 0
+            if records.num_rows < page.records.num_rows:  # the rest does not count: not read
+                tip.cursor = ShardCursor(self._service, look.shard_id, sight.upto)
+                return Seen(sight, at_tip=True)
+            if tip.cursor.ended:
+                return Seen(Sight(SHARD_END, sight.as_of), at_tip=False)
+            if page.behind_ms == 0:
+                seen_at = page.service_time - _CLOCK_MARGIN
+                as_of = seen_at if sight.as_of is None else max(seen_at, sight.as_of)
+                return Seen(Sight(sight.upto, as_of), at_tip=True)
+            if not page.records.num_rows:
+                empty += 1
+                if empty >= _EMPTY_PAGES:
+                    # DynamoDB Streams never says that the tip is reached.
+                    return Seen(sight, at_tip=page.behind_ms is None)
+        return Seen(sight, at_tip=False)
+
+    def _page(self, cursor: ShardCursor, tip: _Tip, max_records: int) -> Page:
+        tip.calls += 1
+        return self._read(cursor, max_records)
+
+    def _read(self, cursor: ShardCursor, max_records: int) -> Page:
+        """Read one page, and note the service's clock.
+
+        It is not run ahead between pages: a time in the service's future is an error there.
+        """
+        page = cursor.read(max_records)
+        self._now = page.service_time if self._now is None else max(self._now, page.service_time)
+        return page
+
+
+def _last(records: pa.RecordBatch) -> tuple[Position, datetime]:
+    row = records.num_rows - 1
+    sequence = SequenceNumber(records.column("sequenceNumber")[row].as_py())
+    return After(sequence), time_column(records)[row].as_py()
+
+
+def _until(records: pa.RecordBatch, until: datetime | None) -> pa.RecordBatch:
+    """Cut at the first record that arrived behind a time."""
+    if until is None or not records.num_rows:
+        return records
+    too_late = pc.greater(time_column(records), pa.scalar(until, TIME))
+    first = pc.index(too_late, True).as_py()
+    return records if first == -1 else records.slice(0, first)

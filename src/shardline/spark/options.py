@@ -1,0 +1,203 @@
+"""The options of both formats, checked at load() so that a mistake is one line, not a stack."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from shardline.core.shards import LATEST, TRIM_HORIZON, AtTime, Position
+from shardline.errors import ConfigurationError, InvalidPosition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+KINESIS: Final = "kinesis"
+DYNAMODB_STREAMS: Final = "dynamodb-streams"
+
+_SHARED: Final = (
+    "region", "endpointUrl", "roleArn", "profile", "startingPosition", "endingPosition",
+    "failOnDataLoss", "maxRecordsPerBatch", "shardsPerTask",
+    "appName", "leaseTable", "workerName", "leaseSeconds",
+)  # fmt: skip
+_NAMES: Final = {
+    KINESIS: ("streamName", "streamARN", "deaggregate", "verifyChecksums", *_SHARED),
+    DYNAMODB_STREAMS: ("tableName", "streamARN", "itemSchema", *_SHARED),
+}
+_KNOWN_ELSEWHERE: Final = {
+    "initialposition": "startingPosition",
+    "endpoint": "endpointUrl",
+    "stsrolearn": "roleArn",
+    "maxfetchrecordspershard": "maxRecordsPerBatch",
+    "maxrecordsperfetch": "maxRecordsPerBatch",
+}
+_SECRETS: Final = (
+    "awsaccesskeyid",
+    "awsaccesskey",
+    "awssecretkey",
+    "awssecretaccesskey",
+    "awssessiontoken",
+)
+_FAN_OUT: Final = ("consumertype", "consumermode", "consumername", "consumerarn")
+_TRUTH: Final = {"true": True, "false": False}
+_DEFAULT_RECORDS_PER_BATCH: Final = 1_000_000
+_LATEST: Final[Position] = LATEST
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """Where a stream is, and as whom to read it."""
+
+    address: str
+    region: str | None = None
+    endpoint_url: str | None = None
+    profile: str | None = None
+    role_arn: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a query asked for. It travels to the executors, so it never holds a secret."""
+
+    format: str
+    connection: Connection
+    start: Position
+    end: Position
+    fail_on_data_loss: bool
+    max_records_per_batch: int
+    shards_per_task: int
+    deaggregate: bool
+    verify_checksums: bool
+    item_schema: str | None
+    app_name: str | None
+    lease_table: str | None
+    worker_name: str | None
+    lease_seconds: float
+
+
+def read_options(format_name: str, given: Mapping[str, str]) -> Options:
+    """Read the options of a format, or raise a `ConfigurationError` of one line."""
+    values = _Values(format_name, given)
+    return Options(
+        format=format_name,
+        connection=Connection(
+            _address(values),
+            region=values.get("region"),
+            endpoint_url=values.get("endpointUrl"),
+            profile=values.get("profile"),
+            role_arn=values.get("roleArn"),
+        ),
+        start=values.get_as("startingPosition", read_position, _LATEST),
+        end=values.get_as("endingPosition", read_position, _LATEST),
+        fail_on_data_loss=values.get_as("failOnDataLoss", _truth, True),
+        max_records_per_batch=values.get_as(
+            "maxRecordsPerBatch", _positive, _DEFAULT_RECORDS_PER_BATCH
+        ),
+        shards_per_task=values.get_as("shardsPerTask", _positive, 1),
+        deaggregate=values.get_as("deaggregate", _truth, True),
+        verify_checksums=values.get_as("verifyChecksums", _truth, True),
+        item_schema=values.get("itemSchema"),
+        app_name=values.get("appName"),
+        lease_table=values.get("leaseTable"),
+        worker_name=values.get("workerName"),
+        lease_seconds=values.get_as("leaseSeconds", _positive, 10),
+    )
+
+
+def read_position(text: str) -> Position:
+    """Read a position as a user writes it: either end in any case, or a time with its zone."""
+    match text.strip().lower():
+        case "trim_horizon":
+            return TRIM_HORIZON
+        case "latest":
+            return LATEST
+    try:
+        return AtTime(datetime.fromisoformat(text.strip()))
+    except InvalidPosition:
+        raise ConfigurationError(
+            f"{text!r} has no time zone: write it as {text.strip()}Z"
+        ) from None
+    except ValueError:
+        raise ConfigurationError(
+            f"{text!r} is no position: write trim_horizon, latest, or a time such as "
+            "2026-11-15T12:00:00Z"
+        ) from None
+
+
+class _Values:
+    """Options by their one name, whatever their case and prefix; unknown ones are refused."""
+
+    def __init__(self, format_name: str, given: Mapping[str, str]) -> None:
+        self.format_name = format_name
+        known = {name.lower(): name for name in _NAMES[format_name]}
+        self._values: dict[str, str] = {}
+        for key, value in given.items():
+            bare = re.sub(r"^(kinesis|dynamodb|dynamodb-streams)\.", "", key.lower())
+            if bare not in known:
+                raise ConfigurationError(_unknown(format_name, key, bare, known))
+            name = known[bare]
+            if self._values.get(name, value) != value:
+                raise ConfigurationError(f"option {name} is given twice, with different values")
+            self._values[name] = value
+
+    def get(self, name: str) -> str | None:
+        return self._values.get(name) or None
+
+    def get_as(self, name: str, read: Callable[[str], T], default: T) -> T:
+        text = self._values.get(name)
+        if text is None:
+            return default
+        try:
+            return read(text)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"option {name}: {error}") from None
+
+
+def _address(values: _Values) -> str:
+    scheme, noun = ("kinesis", "streamName")
+    if values.format_name == DYNAMODB_STREAMS:
+        scheme, noun = ("dynamodb", "tableName")
+    name, arn = values.get(noun), values.get("streamARN")
+    if name and arn:
+        raise ConfigurationError(f"give {noun} or streamARN, not both")
+    if not name and not arn:
+        raise ConfigurationError(
+            f'say what to read: .option("{noun}", …) or .option("streamARN", …)'
+        )
+    text = name or arn or ""
+    if "," in text:
+        raise ConfigurationError(
+            f"{noun if name else 'streamARN'} names several streams: one query reads one stream; "
+            "load each and union them"
+        )
+    return f"{scheme}://{text}"
+
+
+def _unknown(format_name: str, key: str, bare: str, known: Mapping[str, str]) -> str:
+    if bare in _SECRETS:
+        return (
+            f"option {key} is refused, because options end up in plans and logs: credentials come "
+            "from the usual AWS places (environment, profile, instance role) or by roleArn"
+        )
+    if bare in _FAN_OUT:
+        return f"option {key}: enhanced fan-out is not supported; leave it out to poll the shards"
+    near = difflib.get_close_matches(bare, known, n=1)
+    name = _KNOWN_ELSEWHERE.get(bare) or (known[near[0]] if near else None)
+    hint = f"did you mean {name}?" if name else f"known are {', '.join(sorted(known.values()))}"
+    return f'format "{format_name}" has no option {key}: {hint}'
+
+
+def _truth(text: str) -> bool:
+    try:
+        return _TRUTH[text.strip().lower()]
+    except KeyError:
+        raise ConfigurationError(f"{text!r} is neither true nor false") from None
+
+
+def _positive(text: str) -> int:
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise ConfigurationError(f"{text!r} is not a whole number above 0")
+    return int(text)

@@ -1,0 +1,327 @@
+"""Plans the batches of a query, on the driver: lists, looks ahead, and writes the ranges down."""
+
+from __future__ import annotations
+
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from shardline.core import planning
+from shardline.core.lineage import uncovered
+from shardline.core.offsets import Offset
+from shardline.core.planning import Claim, Ground, Look, Standpoint
+from shardline.core.shards import LATEST, Shard
+from shardline.errors import (
+    GapError,
+    PositionTrimmed,
+    ShardlineError,
+    ShardNotFound,
+    StreamNotFound,
+)
+from shardline.spark.lookout import Lookout, Seen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+
+    from shardline.core.offsets import Range
+    from shardline.core.shards import Position
+    from shardline.services.port import StreamDescription, StreamService
+    from shardline.spark.ownership import Ownership
+
+logger = logging.getLogger(__name__)
+
+_LIST_SECONDS: Final = 5.0
+_LIST_AGAIN_SECONDS: Final = 0.5
+_DESCRIBE_SECONDS: Final = 30.0
+_VERIFIED_SECONDS: Final = 60.0
+_IDLE_REFRESH: Final = timedelta(hours=1)
+"""An idle query writes down this often that nothing unread was there; retention is 24 h or more."""
+
+_THREADS: Final = 16
+
+
+class Planner:
+    """Plans one query's batches. Used by one thread; looks at many shards at once."""
+
+    def __init__(
+        self,
+        service: StreamService,
+        ownership: Ownership,
+        *,
+        start: Position,
+        fail_on_data_loss: bool = True,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._service = service
+        self._ownership = ownership
+        self._start = start
+        self._fail_on_data_loss = fail_on_data_loss
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._lookout = Lookout(service)
+        self._pool: ThreadPoolExecutor | None = None
+        self._listed: tuple[Shard, ...] = ()
+        self._list_at = 0.0
+        self._described: StreamDescription | None = None
+        self._describe_at = 0.0
+        self._gone: set[str] = set()
+        self._verified: dict[tuple[str, Position], float] = {}
+        self._trimmed: set[tuple[str, Position]] = set()
+        self._committed: Offset | None = None
+        self._nothing_before = 0.0
+        self._until: datetime | None = None
+        self._done: set[str] = set()
+        self._waiting: set[str] = set()
+        self.latest: Offset | None = None
+        """The newest plan, committed or not: what `reportLatestOffset` tells."""
+
+    def beginning(self) -> Offset:
+        """Return the offset before anything is resolved. The same in every process."""
+        return Offset(self._start)
+
+    def fix_target(self) -> None:
+        """Count only what has arrived by now from here on, so that the query can end."""
+        self._list(force=True)
+        # The service tells whole seconds, rounded down.
+        self._until = self._now() + timedelta(seconds=1)
+        self._done = set()
+
+    def plan(self, committed: Offset, max_records: int | None) -> Offset | None:
+        """Plan the batch behind a committed one; None if there is nothing to put into it now.
+
+        With a target, wait until there is something, so that None means that the target is reached.
+        """
+        if committed != self._committed:
+            self._ownership.acknowledge(committed)
+            self._committed = committed
+            self._nothing_before = 0.0
+        while True:
+            if self._monotonic() >= self._nothing_before:
+                planned = self._plan(committed, max_records)
+                if planned is not None:
+                    self.latest = planned
+                    return planned
+            if self._until is None or self._target_reached():
+                return None
+            self._sleep(0.02)
+
+    def confirm(self, committed: Offset, planned: Offset) -> Mapping[str, Range]:
+        """Return the ranges of a planned batch to read, or say why they cannot be read any more."""
+        self._check_stream(planned)
+        self._list(force=not self._listed)
+        full = {k: item for k, item in planned.ranges.items() if not item.empty}
+        before = {
+            shard_id: Standpoint(item.upto, item.as_of)
+            for shard_id, item in committed.ranges.items()
+            if shard_id in full and item.upto == full[shard_id].after
+        }
+        for shard_id in self._suspects(before):
+            if self._fail_on_data_loss:
+                raise GapError(_describe_gap(shard_id, before[shard_id], _AGED))
+            logger.warning("%s", _describe_gap(shard_id, before[shard_id], _AGED))
+        return self._ownership.confirm(full)
+
+    def stop(self) -> None:
+        """Let go of leases, threads and connections."""
+        self._ownership.release()
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+        self._service.close()
+
+    # --- one plan ---------------------------------------------------------------------------
+
+    def _plan(self, committed: Offset, max_records: int | None) -> Offset | None:
+        self._list()
+        created_at = self._check_stream(committed)
+        ground = self._settle(committed, created_at)
+        ground = self._apply_gap_policy(ground)
+        ground = self._pin(ground)
+        readable = {shard.id for shard in ground.lineage.readable} & ground.standpoints.keys()
+        claims = self._ownership.claims(readable)
+        seen = self._look(ground, claims, max_records)
+        self._done.update(shard_id for shard_id, found in seen.items() if found.at_tip)
+        self._waiting = readable - self._done
+        sights = {shard_id: found.sight for shard_id, found in seen.items()}
+        planned = planning.next_offset(ground, sights, claims)
+        if any(item.ends for item in planned.ranges.values()):
+            self._list_at = min(self._list_at, self._monotonic() + _LIST_AGAIN_SECONDS)
+        if planning.holds_news(committed, planned):
+            return planned
+        if planning.stale(committed, planned, after=_IDLE_REFRESH):
+            return planned
+        self._nothing_before = min(
+            [self._list_at, *(self._lookout.next_look_at(shard_id) for shard_id in claims)]
+        )
+        return None
+
+    def _settle(self, committed: Offset, created_at: datetime) -> Ground:
+        retention = self._retention()
+        while True:
+            ground = planning.settle(
+                committed,
+                self._listed,
+                created_at=created_at,
+                now=self._now(),
+                retention=retention,
+                gone=self._gone,
+            )
+            vanished = [
+                shard_id
+                for shard_id in ground.lineage.undiscovered
+                if shard_id not in self._gone and not self._service.has_shard(shard_id)
+            ]
+            if not vanished:
+                if ground.lineage.undiscovered:
+                    self._list_at = min(self._list_at, self._monotonic() + _LIST_AGAIN_SECONDS)
+                return ground
+            self._gone.update(vanished)
+
+    def _apply_gap_policy(self, ground: Ground) -> Ground:
+        now = self._now()
+        for shard_id in ground.lineage.gaps:
+            self._fail_if_asked(shard_id, ground.standpoints[shard_id], _GONE)
+            ground = planning.give_up(ground, shard_id, now=now, reason=_GONE)
+        for shard_id, standpoint in ground.standpoints.items():
+            if (shard_id, standpoint.position) in self._trimmed:
+                ground = planning.go_on_at_horizon(ground, shard_id, now=now, reason=_TRIMMED)
+        for shard_id in self._suspects(ground.standpoints):
+            self._fail_if_asked(shard_id, ground.standpoints[shard_id], _AGED)
+            ground = planning.go_on_at_horizon(ground, shard_id, now=now, reason=_AGED)
+        return ground
+
+    def _suspects(self, standpoints: Mapping[str, Standpoint]) -> list[str]:
+        if not self._service.finds_times:
+            return []  # DynamoDB Streams says of a trimmed position that it is
+        found: list[str] = []
+        for shard_id in planning.suspects(
+            standpoints, now=self._now(), retention=self._retention()
+        ):
+            position = standpoints[shard_id].position
+            verified_at = self._verified.get((shard_id, position))
+            if verified_at is not None and self._monotonic() - verified_at < _VERIFIED_SECONDS:
+                continue
+            if self._is_listed(shard_id) and self._lookout.still_kept(shard_id, position):
+                self._verified[shard_id, position] = self._monotonic()
+            else:
+                found.append(shard_id)
+        return found
+
+    def _fail_if_asked(self, shard_id: str, standpoint: Standpoint, reason: str) -> None:
+        message = _describe_gap(shard_id, standpoint, reason)
+        if self._fail_on_data_loss:
+            raise GapError(message)
+        logger.warning("%s; going on, as failOnDataLoss is false", message)
+
+    def _pin(self, ground: Ground) -> Ground:
+        """Resolve "latest" once and for all: the plan that follows is an empty first batch."""
+        floating = [k for k, v in ground.standpoints.items() if v.position == LATEST]
+        if not floating:
+            return ground
+        pinned = dict(zip(floating, self._threads().map(self._lookout.pin, floating), strict=True))
+        return replace(ground, standpoints={**ground.standpoints, **pinned})
+
+    def _look(
+        self, ground: Ground, claims: Mapping[str, Claim], max_records: int | None
+    ) -> dict[str, Seen]:
+        standpoints = {
+            shard_id: ground.standpoints[shard_id]
+            if claim.after is None
+            else Standpoint(claim.after, None)
+            for shard_id, claim in claims.items()
+        }
+        self._lookout.forget(set(standpoints))
+        due = self._monotonic()
+        wanted = [
+            look
+            for look in planning.looks(standpoints, now=self._now(), max_records=max_records)
+            if self._lookout.next_look_at(look.shard_id) <= due
+            and (self._until is None or look.shard_id not in self._done)
+        ]
+        found = self._threads().map(self._look_at, wanted)
+        return {
+            look.shard_id: seen
+            for look, seen in zip(wanted, found, strict=True)
+            if seen is not None
+        }
+
+    def _look_at(self, look: Look) -> Seen | None:
+        try:
+            return self._lookout.look(look, until=self._until)
+        except PositionTrimmed:
+            self._fail_if_asked(look.shard_id, look.standpoint, _TRIMMED)
+            self._trimmed.add((look.shard_id, look.standpoint.position))  # the next plan goes on
+            return None
+        except ShardNotFound:
+            self._list_at = 0.0  # list again: whether that is a gap is decided from a listing
+            return None
+
+    def _target_reached(self) -> bool:
+        return not self._waiting and not uncovered(self._listed)
+
+    # --- what the service says ----------------------------------------------------------------
+
+    def _list(self, *, force: bool = False) -> None:
+        now = self._monotonic()
+        if not force and now < self._list_at:
+            return
+        self._listed = self._service.list_shards()
+        holes = uncovered(self._listed)
+        if holes:
+            logger.warning(
+                "the listing leaves %d holes in the hash space: listing again", len(holes)
+            )
+        self._list_at = now + (_LIST_AGAIN_SECONDS if holes else _LIST_SECONDS)
+
+    def _is_listed(self, shard_id: str) -> bool:
+        return any(shard.id == shard_id for shard in self._listed)
+
+    def _describe(self) -> StreamDescription:
+        if self._described is None or self._monotonic() >= self._describe_at:
+            self._described = self._service.describe()
+            self._describe_at = self._monotonic() + _DESCRIBE_SECONDS
+        return self._described
+
+    def _check_stream(self, offset: Offset) -> datetime:
+        described = self._describe()
+        if offset.created_at is not None and offset.created_at != _whole_ms(described.created_at):
+            raise ShardlineError(
+                f"{described.name} was deleted and made again: the checkpoint is of the stream of "
+                f"{offset.created_at.isoformat()}, this one is of "
+                f"{described.created_at.isoformat()}. Start with a new checkpointLocation"
+            )
+        return _whole_ms(described.created_at)
+
+    def _retention(self) -> timedelta:
+        return timedelta(seconds=self._describe().retention_seconds)
+
+    def _now(self) -> datetime:
+        if not self._listed:
+            raise StreamNotFound(f"{self._describe().name} has no shards to read yet")
+        return self._lookout.now(self._listed[-1].id)
+
+    def _threads(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="shardline-look")
+        return self._pool
+
+
+_AGED: Final = "its next records are older than what the stream keeps"
+_GONE: Final = "the service no longer has the shard"
+_TRIMMED: Final = "the service says that the position is trimmed"
+
+
+def _describe_gap(shard_id: str, standpoint: Standpoint, reason: str) -> str:
+    since = f" of {standpoint.as_of.isoformat()}" if standpoint.as_of else ""
+    return (
+        f"gap in {shard_id} behind {standpoint.position}{since}: {reason}. Records may be lost. To "
+        "go on with what is left, set failOnDataLoss to false; the gap is then kept in the offset"
+    )
+
+
+def _whole_ms(time: datetime) -> datetime:
+    return time.replace(microsecond=time.microsecond // 1000 * 1000)

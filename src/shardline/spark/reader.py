@@ -1,0 +1,127 @@
+"""Reads planned ranges on the executors: exactly their records, in order, as Arrow batches."""
+
+from __future__ import annotations
+
+import gc
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shardline.core.shards import After, Position, SequenceNumber
+from shardline.errors import GapError, PositionTrimmed, ServiceError
+from shardline.services.connecting import connect
+from shardline.services.cursor import ShardCursor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from shardline.core.offsets import Range
+    from shardline.services.port import Page, StreamService
+    from shardline.spark.options import Connection
+
+_MOST_RECORDS: Final = 10_000
+_LIGHT_PAGE_BYTES: Final = 400_000
+_LIGHT_PAUSE_SECONDS: Final = 0.25
+"""Five reads a second are allowed. A heavier page meets the limit of 2 MB a second first, and the
+service itself says when to wait."""
+
+_PATIENCE_SECONDS: Final = 30.0
+"""How long to read empty pages before a record that was seen on the driver."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardRange:
+    """One range of one shard, as it travels to an executor."""
+
+    shard_id: str
+    range: Range
+
+
+def read_ranges(
+    connection: Connection, ranges: tuple[ShardRange, ...]
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Yield the records of each range in turn, with the shard's id."""
+    _settle_worker()
+    service = service_for(connection)
+    for item in ranges:
+        for records in read_range(service, item):
+            yield item.shard_id, records
+
+
+def read_range(service: StreamService, item: ShardRange) -> Iterator[pa.RecordBatch]:
+    """Yield the records behind `after`, up to and including `upto`."""
+    cursor = ShardCursor(service, item.shard_id, item.range.after)
+    upto = item.range.upto
+    silent_since: float | None = None
+    while True:
+        page = _page(cursor, item)
+        records, reached = _cut(page, item.shard_id, upto)
+        if records.num_rows:
+            silent_since = None
+            yield records
+        if cursor.ended:
+            if isinstance(upto, After) and not reached:
+                raise GapError(_missing(item.shard_id, upto, "the shard ended before it"))
+            return
+        if reached:
+            return
+        if not records.num_rows:
+            silent_since = silent_since or time.monotonic()
+            if time.monotonic() - silent_since > _PATIENCE_SECONDS:
+                raise ServiceError(_missing(item.shard_id, upto, "only empty pages came"))
+        if page.records.nbytes < _LIGHT_PAGE_BYTES:
+            time.sleep(_LIGHT_PAUSE_SECONDS)
+
+
+def _page(cursor: ShardCursor, item: ShardRange) -> Page:
+    try:
+        return cursor.read(_MOST_RECORDS)
+    except PositionTrimmed as error:
+        raise GapError(
+            f"gap in {item.shard_id} behind {item.range.after}: {error}. Restart the query: the "
+            "driver then decides by failOnDataLoss"
+        ) from error
+
+
+def _cut(page: Page, shard_id: str, upto: Position) -> tuple[pa.RecordBatch, bool]:
+    """Return the page's records up to `upto`, and whether that was reached."""
+    records = page.records
+    if not isinstance(upto, After) or not records.num_rows:
+        return records, False
+    numbers = records.column("sequenceNumber")
+    if SequenceNumber(numbers[records.num_rows - 1].as_py()) < upto.sequence:
+        return records, False
+    row = pc.index(numbers, upto.sequence.text).as_py()
+    if row == -1:
+        raise GapError(_missing(shard_id, upto, "newer records came instead"))
+    return records.slice(0, row + 1), True
+
+
+def _missing(shard_id: str, upto: Position, what: str) -> str:
+    return (
+        f"gap in {shard_id}: the batch ends at {upto}, which was there when it was planned, but "
+        f"{what}. Restart the query: the driver then decides by failOnDataLoss"
+    )
+
+
+@lru_cache(maxsize=8)
+def service_for(connection: Connection) -> StreamService:
+    """Return a stream whose connections live as long as this Python process, over many batches."""
+    return connect(
+        connection.address,
+        region=connection.region,
+        endpoint_url=connection.endpoint_url,
+        profile=connection.profile,
+        role_arn=connection.role_arn,
+    )
+
+
+@lru_cache(maxsize=1)
+def _settle_worker() -> None:
+    """Spare the collections that Spark's worker makes after every task from what never changes."""
+    gc.collect()
+    gc.freeze()

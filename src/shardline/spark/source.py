@@ -1,0 +1,173 @@
+"""The formats that Spark finds by itself: what runs on the driver, and what runs in a task."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from shardline.core.offsets import Offset
+from shardline.core.planning import tasks
+from shardline.errors import ConfigurationError
+from shardline.spark.columns import arrow_schema, spark_schema, with_origin
+from shardline.spark.options import DYNAMODB_STREAMS, KINESIS, Options, read_options
+from shardline.spark.ownership import Ownership, SoleOwner
+from shardline.spark.reader import ShardRange, read_ranges, service_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from shardline.spark.planner import Planner
+
+
+@dataclass
+class ShardRanges(InputPartition):
+    """What one task reads: one range or several, one after the other."""
+
+    ranges: tuple[ShardRange, ...]
+
+
+class ShardedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """One query's source. All but `read` is called on one object, in a process of its own."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._planner: Planner | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Return an offset of which nothing is resolved: that is the first plan's work."""
+        return Offset(self._options.start).to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Bound every batch, unless the trigger asks for everything."""
+        return ReadMaxRows(self._options.max_records_per_batch)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Fix what counts as available now."""
+        self._plans().fix_target()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Plan the batch behind `start`, which Spark has committed before it asks."""
+        planned = self._plans().plan(Offset.from_json(start), _max_records(limit))
+        return start if planned is None else planned.to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """Tell how far the shards were seen to reach."""
+        latest = self._planner.latest if self._planner else None
+        return latest.to_json() if latest else None
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Return the ranges that `end` holds, shared among tasks."""
+        ranges = self._plans().confirm(Offset.from_json(start), Offset.from_json(end))
+        return [
+            ShardRanges(tuple(ShardRange(shard_id, item) for shard_id, item in task))
+            for task in tasks(ranges, self._options.shards_per_task)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a task's ranges."""
+        if not isinstance(partition, ShardRanges):
+            raise TypeError(f"not a partition of this source: {partition!r}")
+        schema = arrow_schema(self._options.format)
+        stream = self._options.connection.address.partition("://")[2]
+        for shard_id, records in read_ranges(self._options.connection, partition.ranges):
+            yield with_origin(records, schema, stream=stream, shard_id=shard_id)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Do nothing: it comes a batch late or never; `latestOffset` is told by its `start`."""
+
+    def stop(self) -> None:
+        """Let go of leases, threads and connections."""
+        if self._planner is not None:
+            self._planner.stop()
+
+    def _plans(self) -> Planner:
+        """Make the planner at first use: this object also travels to the executors, without it."""
+        if self._planner is None:
+            from shardline.spark.planner import Planner
+
+            _stop_on_sigterm()
+            options = self._options
+            self._planner = Planner(
+                service_for(options.connection),
+                ownership_for(options),
+                start=options.start,
+                fail_on_data_loss=options.fail_on_data_loss,
+            )
+        return self._planner
+
+
+class _Source(DataSource):
+    """What both formats share."""
+
+    format: str
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name for `format(…)`."""
+        return cls.format
+
+    def schema(self) -> StructType:
+        """Check the options, which makes a mistake show at load(), and return the columns."""
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"  # our messages are whole in one line
+        self._options()
+        return spark_schema(self.format)
+
+    def streamReader(self, schema: StructType) -> ShardedStreamReader:  # noqa: ARG002, N802
+        """Return the reader of a streaming query."""
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        return ShardedStreamReader(self._options())
+
+    def _options(self) -> Options:
+        return read_options(self.format, self.options)
+
+
+class KinesisSource(_Source):
+    """`format("kinesis")`."""
+
+    format = KINESIS
+
+
+class DynamoDBStreamsSource(_Source):
+    """`format("dynamodb-streams")`."""
+
+    format = DYNAMODB_STREAMS
+
+
+def ownership_for(options: Options) -> Ownership:
+    """Return who decides which shards may be planned."""
+    if options.lease_table or options.app_name:
+        raise ConfigurationError("appName and leaseTable are not supported yet: leave them out")
+    return SoleOwner()
+
+
+def _max_records(limit: ReadLimit) -> int | None:
+    match limit:
+        case ReadMaxRows(max_rows):
+            return max_rows
+        case ReadAllAvailable():
+            return None
+    raise ConfigurationError(f"this source cannot limit a batch by {type(limit).__name__}")
+
+
+def _stop_on_sigterm() -> None:
+    """Turn Spark's signal into a normal end, so that stop() is reached; it may be sent twice."""
+
+    def leave(number: int, frame: object) -> None:  # noqa: ARG001
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        sys.exit(0)
+
+    signal.signal(signal.SIGTERM, leave)
