@@ -32,11 +32,11 @@ test: setup ## all tests, the fast ones first
 test-fast: .venv/.shardline ## only the tests that need no server and no Spark
 	@tools/test_tiers.sh $(FAST_TIERS)
 
-check: .venv/.shardline ## lint, format, types, layout
+check: .venv/.shardline ## lint, format, types, layout, locks
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -q tests/unit/test_layout.py
+	$(BIN)/pytest -q tests/unit/test_layout.py tests/unit/test_locks.py
 
 format: .venv/.shardline ## let ruff put the code in order
 	$(BIN)/ruff check --fix .
