@@ -189,7 +189,8 @@ def looks(
 ) -> tuple[Look, ...]:
     """Divide the records of a batch among the shards: those behind share one half by windows.
 
-    Where there are more shards than records allowed, those that are furthest behind come first.
+    Where there are more shards than records allowed, the first ones are looked at: the caller
+    puts those first that were not looked at for longest.
     """
     if not standpoints:
         return ()
@@ -198,16 +199,14 @@ def looks(
             Look(shard_id, standpoint, FORWARD_RECORDS, None)
             for shard_id, standpoint in standpoints.items()
         )
-    oldest_first = sorted(
-        standpoints.items(), key=lambda item: (item[1].as_of is not None, item[1].as_of or now)
-    )[:max_records]
-    behind = [item for item in oldest_first if is_behind(item[1].as_of, now)]
-    near = len(oldest_first) - len(behind)
-    share_near = max(1, min(FORWARD_RECORDS, max_records // (2 if behind else 1) // max(near, 1)))
-    left = max_records - share_near * near
-    share_behind = max(1, left // max(len(behind), 1))
+    chosen = list(standpoints.items())[:max_records]
+    behind = sum(is_behind(standpoint.as_of, now) for _, standpoint in chosen)
+    near = len(chosen) - behind
+    half = max_records // 2 if behind else max_records
+    share_near = max(1, min(FORWARD_RECORDS, half // max(near, 1)))
+    share_behind = max(1, (max_records - share_near * near) // max(behind, 1))
     planned: list[Look] = []
-    for shard_id, standpoint in oldest_first:
+    for shard_id, standpoint in chosen:
         if is_behind(standpoint.as_of, now):
             # One record more than the window's: the one that the probe finds behind it.
             window = timedelta(seconds=(share_behind - 1) / RECORDS_PER_SECOND)
@@ -253,9 +252,8 @@ def next_offset(
     ranges: dict[str, Range] = {}
     for shard_id, standpoint in ground.standpoints.items():
         claim = (claims or {}).get(shard_id, Claim())
-        after = standpoint.position if claim.after is None else claim.after
-        sight = sights.get(shard_id, Sight(after, standpoint.as_of))
-        ranges[shard_id] = Range(after, sight.upto, sight.as_of, claim.epoch)
+        sight = sights.get(shard_id, Sight(standpoint.position, standpoint.as_of))
+        ranges[shard_id] = Range(standpoint.position, sight.upto, sight.as_of, claim.epoch)
     return Offset(ground.start, ground.created_at, ranges, ground.drained, ground.gaps)
 
 

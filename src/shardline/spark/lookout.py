@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +24,7 @@ from shardline.services.columns import TIME, time_column
 from shardline.services.cursor import ShardCursor
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from shardline.services.port import Page, StreamService
@@ -48,6 +49,7 @@ class _Tip:
 
     at: Position
     cursor: ShardCursor
+    as_of: datetime | None = None
     nothing_from: datetime | None = None
     record_bytes: float = 1_000
     calls: int = 0
@@ -65,8 +67,11 @@ class Seen:
 class Lookout:
     """Keeps a cursor at the tip of each shard. Different shards may be looked at concurrently."""
 
-    def __init__(self, service: StreamService) -> None:
+    def __init__(
+        self, service: StreamService, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self._service = service
+        self._monotonic = monotonic
         self._tips: dict[str, _Tip] = {}
         self._now: datetime | None = None
 
@@ -83,6 +88,13 @@ class Lookout:
         tip = self._tips.get(shard_id)
         return 0.0 if tip is None else tip.next_look_at
 
+    def freshest(self, shard_id: str, standpoint: Standpoint) -> Standpoint:
+        """Return a standpoint with what was learnt of it since it was written down."""
+        tip = self._tips.get(shard_id)
+        if tip is None or tip.as_of is None or tip.at != standpoint.position:
+            return standpoint
+        return replace(standpoint, as_of=tip.as_of)
+
     def forget(self, shard_ids: set[str]) -> None:
         """Let go of the cursors of all shards but these."""
         for shard_id in self._tips.keys() - shard_ids:
@@ -96,16 +108,21 @@ class Lookout:
             self._tips[look.shard_id] = tip
         tip.calls = 0
         try:
-            found = self._probe(look, tip, until) if self._service.finds_times else None
-            if found is None:
-                return self._read_forward(look, tip, until)
-            if look.window is not None:
-                return Seen(found, at_tip=False)
-            onwards = Look(look.shard_id, Standpoint(found.upto, found.as_of), 0, None)
-            return self._read_forward(onwards, tip, until)
+            seen = self._look(look, tip, until)
         finally:
             pause = _SECONDS_PER_CALL * (1 + tip.calls)
-            tip.next_look_at = time.monotonic() + pause
+            tip.next_look_at = self._monotonic() + pause
+        tip.as_of = seen.sight.as_of
+        return seen
+
+    def _look(self, look: Look, tip: _Tip, until: datetime | None) -> Seen:
+        found = self._probe(look, tip, until) if self._service.finds_times else None
+        if found is None:
+            return self._read_forward(look, tip, until)
+        if look.window is not None:
+            return Seen(found, at_tip=False)
+        onwards = Look(look.shard_id, Standpoint(found.upto, found.as_of), 0, None)
+        return self._read_forward(onwards, tip, until)
 
     def pin(self, shard_id: str) -> Standpoint:
         """Turn "latest" into a position that stays: behind the newest record, or a time."""

@@ -63,7 +63,7 @@ class Planner:
         self._fail_on_data_loss = fail_on_data_loss
         self._monotonic = monotonic
         self._sleep = sleep
-        self._lookout = Lookout(service)
+        self._lookout = Lookout(service, monotonic)
         self._pool: ThreadPoolExecutor | None = None
         self._listed: tuple[Shard, ...] = ()
         self._list_at = 0.0
@@ -143,6 +143,7 @@ class Planner:
         ground = self._pin(ground)
         readable = {shard.id for shard in ground.lineage.readable} & ground.standpoints.keys()
         claims = self._ownership.claims(readable)
+        ground = self._freshen(ground, claims)
         seen = self._look(ground, claims, max_records)
         self._done.update(shard_id for shard_id, found in seen.items() if found.at_tip)
         self._waiting = readable - self._done
@@ -225,23 +226,28 @@ class Planner:
         pinned = dict(zip(floating, self._threads().map(self._lookout.pin, floating), strict=True))
         return replace(ground, standpoints={**ground.standpoints, **pinned})
 
+    def _freshen(self, ground: Ground, claims: Mapping[str, Claim]) -> Ground:
+        """Begin where the claims say, and with what looking taught since the last commit."""
+        standpoints = dict(ground.standpoints)
+        for shard_id, claim in claims.items():
+            if claim.after is not None:
+                standpoints[shard_id] = Standpoint(claim.after, None)
+            standpoints[shard_id] = self._lookout.freshest(shard_id, standpoints[shard_id])
+        return replace(ground, standpoints=standpoints)
+
     def _look(
         self, ground: Ground, claims: Mapping[str, Claim], max_records: int | None
     ) -> dict[str, Seen]:
-        standpoints = {
-            shard_id: ground.standpoints[shard_id]
-            if claim.after is None
-            else Standpoint(claim.after, None)
-            for shard_id, claim in claims.items()
-        }
-        self._lookout.forget(set(standpoints))
-        due = self._monotonic()
-        wanted = [
-            look
-            for look in planning.looks(standpoints, now=self._now(), max_records=max_records)
-            if self._lookout.next_look_at(look.shard_id) <= due
-            and (self._until is None or look.shard_id not in self._done)
+        self._lookout.forget(set(claims))
+        now = self._monotonic()
+        due = [
+            shard_id
+            for shard_id in sorted(claims, key=self._lookout.next_look_at)
+            if self._lookout.next_look_at(shard_id) <= now
+            and (self._until is None or shard_id not in self._done)
         ]
+        standpoints = {shard_id: ground.standpoints[shard_id] for shard_id in due}
+        wanted = planning.looks(standpoints, now=self._now(), max_records=max_records)
         found = self._threads().map(self._look_at, wanted)
         return {
             look.shard_id: seen

@@ -17,7 +17,7 @@ from shardline.services.connecting import connect
 from shardline.services.cursor import ShardCursor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from shardline.core.offsets import Range
     from shardline.services.port import Page, StreamService
@@ -52,7 +52,9 @@ def read_ranges(
             yield item.shard_id, records
 
 
-def read_range(service: StreamService, item: ShardRange) -> Iterator[pa.RecordBatch]:
+def read_range(
+    service: StreamService, item: ShardRange, sleep: Callable[[float], None] = time.sleep
+) -> Iterator[pa.RecordBatch]:
     """Yield the records behind `after`, up to and including `upto`."""
     cursor = ShardCursor(service, item.shard_id, item.range.after)
     upto = item.range.upto
@@ -74,7 +76,7 @@ def read_range(service: StreamService, item: ShardRange) -> Iterator[pa.RecordBa
             if time.monotonic() - silent_since > _PATIENCE_SECONDS:
                 raise ServiceError(_missing(item.shard_id, upto, "only empty pages came"))
         if page.records.nbytes < _LIGHT_PAGE_BYTES:
-            time.sleep(_LIGHT_PAUSE_SECONDS)
+            sleep(_LIGHT_PAUSE_SECONDS)
 
 
 def _page(cursor: ShardCursor, item: ShardRange) -> Page:
