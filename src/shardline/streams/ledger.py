@@ -1,0 +1,122 @@
+"""What a stream knows of every shard: where it stands in each, and which are behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from shardline.core.lineage import Lineage, children_of, trace
+from shardline.core.shards import TRIM_HORIZON, After, AtTime, Latest, Position, Shard, TrimHorizon
+from shardline.core.starting import begin, begin_later
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+Start = TrimHorizon | Latest | AtTime
+
+
+@dataclass(slots=True)
+class Place:
+    """Where the consumer stands in one shard."""
+
+    clock: int
+    """The shard's number in the total order: in the order in which shards were first seen."""
+    position: Position
+    """Behind the last record delivered."""
+    as_of: datetime | None = None
+    """The service's time at which nothing undelivered lay before this place; None if not known."""
+
+
+class Ledger:
+    """Every shard's place, and the shards that are drained. Follows what is delivered."""
+
+    def __init__(self, start: Start, places: Mapping[str, Place], drained: Iterable[str]) -> None:
+        self.start = start
+        self.places = dict(places)
+        self.drained = set(drained)
+        self.gone: set[str] = set()
+        """The shards of which the service says that it has them no more."""
+        self.listed: tuple[Shard, ...] = ()
+        self._left_at: dict[str, datetime | None] = {}
+
+    @classmethod
+    def beginning(cls, listed: tuple[Shard, ...], start: Start) -> Ledger:
+        """Return the ledger of a consumer that begins now."""
+        beginning = begin(listed, start)
+        places = {
+            shard_id: Place(clock, position)
+            for clock, (shard_id, position) in enumerate(beginning.positions.items())
+        }
+        # What "latest" leaves behind, it leaves behind whether or not the listing shows it.
+        unlisted = {
+            parent
+            for shard in listed
+            for parent in shard.parents
+            if isinstance(beginning.positions.get(shard.id), Latest)
+            and parent not in beginning.positions
+        }
+        ledger = cls(start, places, beginning.skipped | unlisted)
+        ledger.listed = listed
+        return ledger
+
+    def see(self, listed: tuple[Shard, ...]) -> None:
+        """Take in a new listing: strangers get a place, or are left behind."""
+        self.listed = listed
+        beginning = begin_later(listed, self.places.keys() | self.drained, self.start)
+        self.drained |= beginning.skipped
+        parents = {shard.id: shard.parents for shard in listed}
+        for shard_id, position in beginning.positions.items():
+            as_of = _latest(self._left_at.get(parent) for parent in parents[shard_id])
+            self.places[shard_id] = Place(self._next_clock(), position, as_of)
+
+    def lineage(self) -> Lineage:
+        """Tell which shards may be read now."""
+        return trace(self.listed, drained=self.drained, known=self.places.keys(), gone=self.gone)
+
+    def children(self, shard_id: str) -> tuple[str, ...]:
+        """Return the listed children of a shard."""
+        return children_of(self.listed).get(shard_id, ())
+
+    def drain(self, shard_id: str) -> None:
+        """Note that everything in a shard has been delivered."""
+        place = self.places.pop(shard_id)
+        self.drained.add(shard_id)
+        self._left_at[shard_id] = place.as_of
+        for child_id in self.children(shard_id):
+            child = self.places.get(child_id)
+            if child is None:
+                continue
+            child.as_of = _latest((child.as_of, place.as_of))
+            if isinstance(child.position, AtTime) and isinstance(place.position, After):
+                # The time was found in the parent: from there on lineage rules, not timestamps.
+                child.position = TRIM_HORIZON
+
+    def forget(self, shard_id: str) -> None:
+        """Note that a shard is gone, with whatever was undelivered in it."""
+        self.places.pop(shard_id, None)
+        self.gone.add(shard_id)
+
+    def as_of(self, shard_id: str) -> datetime | None:
+        """Return a time before which nothing undelivered lies in a shard, or in its ancestors.
+
+        None if nothing was ever promised about it: reading has not begun in any of its ancestors.
+        """
+        parents = {shard.id: shard.parents for shard in self.listed}
+        frontier, seen = [shard_id], set[str]()
+        found: list[datetime | None] = []
+        while frontier:
+            ancestor = frontier.pop()
+            if ancestor not in seen:
+                seen.add(ancestor)
+                place = self.places.get(ancestor)
+                found.append(place.as_of if place else self._left_at.get(ancestor))
+                frontier.extend(parents.get(ancestor, ()))
+        return _latest(found)
+
+    def _next_clock(self) -> int:
+        return 1 + max((place.clock for place in self.places.values()), default=-1)
+
+
+def _latest(times: Iterable[datetime | None]) -> datetime | None:
+    return max((time for time in times if time is not None), default=None)

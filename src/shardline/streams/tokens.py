@@ -1,0 +1,97 @@
+"""A stream's place as JSON: everything that is needed to go on exactly there."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from shardline.core.checkpoints import (
+    Json,
+    position_from_json,
+    position_to_json,
+    read_document,
+    write_document,
+)
+from shardline.core.lineage import marks_in_use
+from shardline.core.shards import LATEST, TRIM_HORIZON, AtTime, Latest, TrimHorizon
+from shardline.errors import InvalidPosition
+from shardline.streams.ledger import Ledger, Place, Start
+
+if TYPE_CHECKING:
+    from shardline.services.port import StreamDescription
+
+KIND: Final = "token"
+
+
+def parse_start(position: object) -> Start | None:
+    """Read a start: either end by name, or an aware time. None if it may be a token."""
+    match position:
+        case str() if position.lower() == "trim_horizon":
+            return TRIM_HORIZON
+        case str() if position.lower() == "latest":
+            return LATEST
+        case datetime():
+            return AtTime(position)
+        case dict():
+            return None
+        case str() if position.lstrip().startswith("{"):
+            return None
+    raise InvalidPosition(
+        f'not a position: {position!r:.80}: pass "trim_horizon", "latest", an aware datetime '
+        "or a token of this stream"
+    )
+
+
+def to_token(ledger: Ledger, stream: StreamDescription) -> dict[str, Any]:
+    """Write a ledger down, without the marks that lineage needs no more."""
+    shards: list[Json] = []
+    for shard_id, place in sorted(ledger.places.items(), key=lambda item: item[1].clock):
+        shard: dict[str, Json] = {"id": shard_id, "position": position_to_json(place.position)}
+        if place.as_of is not None:
+            shard["as_of"] = place.as_of.isoformat()
+        shards.append(shard)
+    body: dict[str, Json] = {
+        "stream": stream.arn,
+        "created_at": _written(stream.created_at),
+        "start": position_to_json(ledger.start),
+        "shards": shards,
+        "drained": list[Json](sorted(marks_in_use(ledger.listed, ledger.drained))),
+    }
+    token: dict[str, Any] = json.loads(write_document(KIND, body))
+    return token
+
+
+def from_token(token: object, stream: StreamDescription) -> Ledger:
+    """Read a token of this very stream, or say in one line why it is none."""
+    body = read_document(KIND, token)
+    if body.get("stream") != stream.arn:
+        raise InvalidPosition(f"this token belongs to {body.get('stream')}, not to {stream.arn}")
+    if body.get("created_at") != _written(stream.created_at):
+        raise InvalidPosition(
+            f"this token is of a stream {stream.name} that was made at {body.get('created_at')}; "
+            f'the one of now was made at {_written(stream.created_at)}: start at "trim_horizon"'
+        )
+    try:
+        start = position_from_json(body["start"])
+        places = {shard["id"]: _place(clock, shard) for clock, shard in enumerate(body["shards"])}
+        drained = [str(shard_id) for shard_id in body["drained"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidPosition(f"this token was damaged: {error!r:.80}") from error
+    if not isinstance(start, TrimHorizon | Latest | AtTime):
+        raise InvalidPosition("this token was damaged: its start is no start")
+    return Ledger(start, places, drained)
+
+
+def _place(clock: int, shard: dict[str, Any]) -> Place:
+    position = position_from_json(shard["position"])
+    if isinstance(position, Latest):
+        raise InvalidPosition('this token was damaged: "latest" is no place to go on from')
+    as_of = position.time if isinstance(position, AtTime) else None
+    if "as_of" in shard:
+        as_of = datetime.fromisoformat(shard["as_of"])
+    return Place(clock, position, as_of)
+
+
+def _written(time: datetime) -> str:
+    return time.astimezone(UTC).isoformat()
