@@ -3,6 +3,7 @@
 ShardlineError
 ├── ConfigurationError         what was asked for cannot be: a bad address, option, or credentials
 ├── InvalidPosition            a position or token that cannot be understood
+├── ItemMismatch               an item does not fit its model, or a value does not fit DynamoDB
 ├── GapError                   the service no longer has records that were not delivered yet
 ├── LeaseLost                  another worker holds the shard now
 ├── PromiseBroken              the checker found records lost or out of order
@@ -30,6 +31,10 @@ class ConfigurationError(ShardlineError, ValueError):
 
 class InvalidPosition(ShardlineError, ValueError):
     """A position or token that cannot be understood."""
+
+
+class ItemMismatch(ShardlineError, ValueError):
+    """An item does not fit its model, or DynamoDB cannot keep a value as it is."""
 
 
 class GapError(ShardlineError):

@@ -68,7 +68,8 @@ class DynamoDBTwin:
             name=stream.table,
             arn=stream.arn,
             created_at=datetime.fromtimestamp(stream.created_ms / 1000, UTC),
-            active=stream.disabled_ms is None,
+            # One that was switched off can be read for as long as it keeps records.
+            active=True,
             retention_seconds=RETENTION_MS // 1000,
         )
 
