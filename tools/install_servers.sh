@@ -31,8 +31,7 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
   settings=/etc/postgresql-common/createcluster.conf
   # The tests make a database of their own; Debian would set up and start another one.
   [ -e "$settings" ] || { mkdir -p "${settings%/*}" && echo "create_main_cluster = false" >"$settings"; }
-  DEBIAN_FRONTEND=noninteractive
-  export DEBIAN_FRONTEND
+  export DEBIAN_FRONTEND=noninteractive UCF_FORCE_CONFFOLD=1
   { apt-get update && apt-get install --yes --no-install-recommends postgresql; } >/dev/null
 else
   echo "· PostgreSQL: not installed, so its tests will be skipped (on Debian: apt-get install postgresql)"
