@@ -75,6 +75,7 @@ class Reading:
         self._readers: dict[str, Reader] = {}
         self._childless: set[str] = set()
         self._list_at = clock() + (list_seconds if ledger.listed else 0)
+        self._beat_at = clock()
         self._run: list[Any] = []
         self._settled = 0
 
@@ -89,16 +90,18 @@ class Reading:
     def heartbeat(self) -> None:
         """Renew the iterators that are about to expire, where it matters."""
         now = self._clock()
+        if now < self._beat_at:
+            return
         alone = _KINESIS_ITERATOR_SECONDS if self._service.finds_times else _ITERATOR_SECONDS
-        self._fetch_now(
-            [
-                reader
-                for reader in self._readers.values()
-                if now - reader.touched_at
-                >= (alone if reader.held_by_iterator else _PINNED_SECONDS)
-                and reader.idle
-            ]
-        )
+        due_at = {
+            reader: reader.touched_at + (alone if reader.held_by_iterator else _PINNED_SECONDS)
+            for reader in self._readers.values()
+            if reader.idle
+        }
+        # Shards that are opened in the meantime are not due for minutes.
+        self._beat_at = min((at for at in due_at.values() if at > now), default=now + 60)
+        self._beat_at = min(self._beat_at, now + 60)
+        self._fetch_now(reader for reader, at in due_at.items() if at <= now)
 
     def pin(self) -> None:
         """Find a lasting position for every shard in which only an iterator knows the place."""
@@ -205,14 +208,16 @@ class Reading:
 
     def _ask(self) -> None:
         """Ask every shard that wants a page, and wait for those that hold the others up."""
-        self._submit(self._wanting())
+        wanting = self._wanting()
         now = self._clock()
-        awaited, seconds = [], 0.0
-        for reader in self._readers.values():
-            if reader.pending is not None:
-                seconds = max(seconds, reader.wait_from(now))
-                if reader.backlog(now).holds:
-                    awaited.append(reader.pending)
+        under_way = [reader for reader in self._readers.values() if reader.pending is not None]
+        seconds = max((reader.wait_from(now) for reader in under_way + wanting), default=0.0)
+        self._submit(wanting)
+        awaited = [
+            reader.pending
+            for reader in under_way + wanting
+            if reader.pending is not None and reader.backlog(now).holds
+        ]
         if awaited:
             wait(awaited, timeout=seconds)
         self._absorb([reader for reader in self._readers.values() if reader.pending is not None])

@@ -1,0 +1,188 @@
+"""Tokens are exact at any moment, survive JSON, and are refused where they do not belong."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from shardline.errors import InvalidPosition
+from tests.unit.streams.test_stream_order import worked_example
+from tests.unit.streams.world import World, names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+EXAMPLE = ["R00", "R11", "R12", "R24", "R25", "R26", "R13"]
+
+
+@pytest.mark.req("C-09", "C-10", "C-12", "O-16")
+@pytest.mark.case("T-01")
+@pytest.mark.parametrize("page_size", range(1, 11))
+@pytest.mark.parametrize("taken", range(8))
+def test_a_token_at_any_step_loses_and_repeats_nothing(page_size: int, taken: int) -> None:
+    world = worked_example(seed=1)
+    stream = world.stream("trim_horizon", page_size=page_size)
+    assert names(stream, taken) == EXAMPLE[:taken]
+    token = json.loads(json.dumps(stream.token))
+    assert names(world.stream(token, page_size=page_size)) == EXAMPLE[taken:]
+    assert names(world.stream(json.dumps(token))) == EXAMPLE[taken:]
+    stream.move_to(stream.token)
+    assert names(stream) == EXAMPLE[taken:]
+
+
+@pytest.mark.case("T-01")
+def test_a_closed_shard_with_buffered_records_is_not_drained_yet() -> None:
+    world = World()
+    for name in ("a", "b", "c"):
+        world.put(name)
+    child = world.roll(world.roots[0])
+    world.put("d", child)
+    stream = world.stream("trim_horizon")
+    assert names(stream, 1) == ["a"]
+    token = stream.token
+    assert token["drained"] == []
+    assert names(world.stream(token)) == ["b", "c", "d"]
+
+
+@pytest.mark.req("C-12", "C-13")
+@pytest.mark.case("T-02")
+def test_a_token_right_after_a_move_to_a_time_means_that_time() -> None:
+    world = World()
+    for hours_ago in (5, 4, 3, 2, 1):
+        world.put(f"R{hours_ago}", hours_ago=hours_ago)
+    stream = world.stream("trim_horizon")
+    assert names(stream, 1) == ["R5"]
+    stream.move_to(world.clock.now() - timedelta(hours=3))
+    token = stream.token
+    assert names(world.stream(token)) == ["R3", "R2", "R1"]
+    assert names(stream, 1) == ["R3"]
+    assert names(world.stream(stream.token)) == ["R2", "R1"]
+
+
+@pytest.mark.case("T-02", "T-04")
+def test_once_the_time_is_found_lineage_rules_in_the_children_too() -> None:
+    world = World()
+    world.put("old", hours_ago=5)
+    world.put("found", hours_ago=2)
+    child = world.roll(world.roots[0])
+    world.put("stamped-early", child, hours_ago=4)
+    world.put("late", child, hours_ago=1)
+    stream = world.stream(world.clock.now() - timedelta(hours=3))
+    assert names(stream, 1) == ["found"]
+    assert names(world.stream(stream.token)) == ["stamped-early", "late"]
+    assert names(stream) == ["stamped-early", "late"]
+
+
+@pytest.mark.case("T-08")
+@pytest.mark.parametrize("end", ["trim_horizon", "latest"])
+def test_moving_to_an_end_leaves_nothing_of_before_in_the_token(end: str) -> None:
+    world = World()
+    world.put("a")
+    child = world.roll(world.roots[0])
+    world.put("b", child)
+    stream = world.stream("trim_horizon")
+    names(stream)
+    stream.move_to(end)
+    assert stream.token == world.stream(end).token
+    assert names(stream) == (["a", "b"] if end == "trim_horizon" else [])
+
+
+@pytest.mark.req("C-12", "O-22")
+def test_a_token_of_latest_means_the_moment_of_moving_there() -> None:
+    world = World(shards=2)
+    first, second = world.roots
+    world.put("before", first)
+    stream = world.stream("latest")
+    idle = json.dumps(stream.token)
+    world.put("after", first)
+    world.put("after-too", second)
+    buffered = json.dumps(world.stream(idle).token)
+    for token in (idle, buffered, json.dumps(stream.token)):
+        assert names(world.stream(token)) == ["after", "after-too"]
+    world.clock.advance(1)
+    assert names(stream) == ["after", "after-too"]
+
+
+@pytest.mark.req("C-12", "O-22")
+def test_a_token_of_latest_taken_after_a_write_does_not_skip_it() -> None:
+    world = World()
+    world.put("before")
+    stream = world.stream("latest")
+    world.put("after")
+    world.put("later")
+    token = stream.token
+    assert names(world.stream(token)) == ["after", "later"]
+    assert names(stream, 1) == ["after"]
+    assert names(world.stream(stream.token)) == ["later"]
+
+
+@pytest.mark.req("O-16", "C-10")
+@pytest.mark.case("L-20")
+def test_a_token_from_before_a_reshard_resumes_through_it() -> None:
+    world = World()
+    world.put("a")
+    stream = world.stream("trim_horizon")
+    assert names(stream) == ["a"]
+    token = stream.token
+    world.put("b")
+    left, right = world.split(world.roots[0])
+    world.put("c", left)
+    grandchild = world.roll(right)
+    world.put("d", grandchild)
+    assert names(world.stream(token)) == ["b", "c", "d"]
+
+
+def test_a_token_keeps_the_marks_that_lineage_needs_and_no_others() -> None:
+    world = World()
+    stream = world.stream("trim_horizon", list_seconds=1)
+    shard = world.roots[0]
+    for hour in range(0, 40, 4):
+        world.put(f"R{hour}", shard)
+        shard = world.roll(shard)
+        world.clock.advance(4 * 3600)
+        assert names(stream) == [f"R{hour}"]
+    drained = stream.token["drained"]
+    listed = {s.id for s in world.service.list_shards()}
+    assert len(stream._reading.ledger.drained) == 10
+    # Those listed, and the one parent that the oldest listed shard still names.
+    assert len(drained) == len(listed - {shard}) + 1
+    assert len(json.dumps(stream.token)) < 2_000
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda token: {**token, "version": 99}, "version 99"),
+        (lambda token: {**token, "shardline": "offset"}, "offset of shardline, not a token"),
+        (lambda _: {"active": [], "stream_arn": "…"}, "written by another tool"),
+        (lambda token: {**token, "stream": "arn:other"}, "belongs to arn:other"),
+        (lambda token: {**token, "shards": [{"id": "x"}]}, "damaged"),
+        (lambda token: {**token, "shards": [{"id": "x", "position": "latest"}]}, "damaged"),
+        (lambda token: {**token, "start": "shard_end"}, "damaged"),
+        (lambda token: json.dumps(token)[:-9], "no JSON"),
+    ],
+)
+def test_a_foreign_or_old_token_is_refused_in_one_line(
+    damage: Callable[[dict[str, Any]], Any], says: str
+) -> None:
+    world = World()
+    world.put("a")
+    world.put("b")
+    stream = world.stream("trim_horizon")
+    assert names(stream, 1) == ["a"]
+    with pytest.raises(InvalidPosition, match=says) as refused:
+        stream.move_to(damage(stream.token))
+    assert "\n" not in str(refused.value)
+    assert names(stream) == ["b"]
+
+
+@pytest.mark.case("L-18")
+def test_a_token_of_a_stream_that_was_made_again_is_refused() -> None:
+    world = World()
+    token = world.stream("trim_horizon").token
+    token["created_at"] = (world.clock.now() - timedelta(hours=1)).isoformat()
+    with pytest.raises(InvalidPosition, match="made at"):
+        world.stream(token)
