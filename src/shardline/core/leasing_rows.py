@@ -17,8 +17,8 @@ from shardline.core.shards import SHARD_END, TRIM_HORIZON, Position
 if TYPE_CHECKING:
     from datetime import datetime
 
-EPOCHS_PER_MOVE: Final = 10**9
-"""A row that is made again begins above every epoch that its lost self can have had."""
+EPOCHS_PER_MOVE: Final = 10**6
+"""A row is made with the epoch `moves` × this: above all that a lost self of it can have had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class LeaseRow:
     lease_count: int = 0
     """Rises by one with every write: what a write is conditional on, with owner and epoch."""
     epoch: int = 0
-    """Rises with every take, and never falls. 0: never taken."""
+    """Rises with every take, and never falls, even when a row was deleted and made again."""
     checkpoint: Position = TRIM_HORIZON
     """Where to go on. Everything before it was processed, or is not wanted."""
     as_of: datetime | None = None
@@ -52,8 +52,8 @@ class LeaseRow:
 
     @property
     def begun(self) -> bool:
-        """Say whether anybody ever worked on it, which means that its ancestors were done."""
-        return self.epoch > 0 or self.completed
+        """Say whether it was ever taken, which means that its ancestors were done by then."""
+        return self.lease_count > 0 or self.completed
 
     @property
     def version(self) -> tuple[int, int]:
@@ -96,6 +96,8 @@ class Header:
 
 def taken(row: LeaseRow, owner: str) -> LeaseRow:
     """Give the row to an owner, under the next epoch."""
+    if row.completed:
+        raise ValueError(f"{row.shard_id} is completed: nobody can take it")
     return replace(
         row,
         lease_owner=owner,

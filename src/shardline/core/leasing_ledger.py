@@ -1,0 +1,188 @@
+"""What one worker knows of the lease rows and of the stream's shards.
+
+Rows are seen late and in pieces; every write is conditional, so acting on an old row costs a
+refused write and nothing else. What was seen never goes back: rows are ranked by their version.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shardline.core.lineage import Lineage, State, marks_in_use, trace, uncovered
+from shardline.core.shards import TRIM_HORIZON, AtTime
+from shardline.core.starting import begin, begin_later
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+    from datetime import datetime
+
+    from shardline.core.leasing_rows import Header, LeaseRow
+    from shardline.core.shards import HashRange, Position, Shard
+
+
+class Ledger:
+    """Rows by shard and by owner, and the lineage that follows from them."""
+
+    def __init__(self, *, goes_on_after_gaps: bool) -> None:
+        self.stream_created_at: datetime | None = None
+        self.rows: dict[str, LeaseRow] = {}
+        self.owned: dict[str | None, set[str]] = {}
+        """The unfinished shards of each owner; those of nobody under None."""
+        self.completed: set[str] = set()
+        self.lost: dict[str, LeaseRow] = {}
+        """Rows that were seen and then were gone: somebody deleted them."""
+        self.outdated: dict[str, LeaseRow] = {}
+        """Rows of an earlier stream under this name: to be replaced."""
+        self.listed: dict[str, Shard] = {}
+        self.holes: tuple[HashRange, ...] = ()
+        """The parts of the hash space that the listing does not cover: list again."""
+        self.gone: set[str] = set()
+        """Shards of which the service said, one by one, that it has them no more."""
+        self._goes_on_after_gaps = goes_on_after_gaps
+        self._lineage: Lineage | None = None
+        self._leasable: frozenset[str] = frozenset()
+        self._done_above: frozenset[str] = frozenset()
+
+    # --- what was seen ----------------------------------------------------------------------
+
+    def belongs_to(self, stream_created_at: datetime) -> None:
+        """Tell which stream has the name now. Rows of an earlier one are no rows of it."""
+        if stream_created_at != self.stream_created_at:
+            earlier = list(self.rows.values())
+            self.stream_created_at = stream_created_at
+            self.rows, self.owned, self.completed, self.lost = {}, {}, set(), {}
+            self.listed, self.gone, self._lineage = {}, set(), None
+            for row in earlier:
+                self.remember(row)
+
+    def remember(self, row: LeaseRow) -> None:
+        """Take a row as seen or written, unless a later state of it is known."""
+        shard_id = row.shard_id
+        if row.stream_created_at != self.stream_created_at:
+            if shard_id not in self.rows:
+                self.outdated[shard_id] = row
+            return
+        known = self.rows.get(shard_id)
+        if known is not None:
+            if known.version >= row.version:
+                return
+            if not known.completed:
+                self.owned[known.lease_owner].discard(shard_id)
+        self.outdated.pop(shard_id, None)
+        self.lost.pop(shard_id, None)
+        self.rows[shard_id] = row
+        if row.completed:
+            if shard_id not in self.completed:
+                self.completed.add(shard_id)
+                self._lineage = None
+        else:
+            self.owned.setdefault(row.lease_owner, set()).add(shard_id)
+        if known is None or known.begun != row.begun:
+            self._lineage = None
+
+    def missed(self, shard_id: str) -> None:
+        """Tell that a consistent read found no such row."""
+        row = self.rows.pop(shard_id, None)
+        if row is not None:
+            self.lost[shard_id] = row
+            self.completed.discard(shard_id)
+            self.owned.get(row.lease_owner, set()).discard(shard_id)
+            self._lineage = None
+
+    def deleted(self, shard_id: str) -> None:
+        """Tell that a finished row was deleted on purpose."""
+        self.missed(shard_id)
+        self.lost.pop(shard_id, None)
+
+    def list_shards(self, shards: Iterable[Shard]) -> None:
+        """Tell what the service lists now."""
+        listed = {shard.id: shard for shard in shards}
+        if listed != self.listed:
+            self.listed = listed
+            self.holes = uncovered(listed.values())
+            self.gone.difference_update(listed)
+            self._lineage = None
+
+    def not_found(self, shard_id: str) -> None:
+        """Tell that the service does not know a shard any more."""
+        self.gone.add(shard_id)
+        self._lineage = None
+
+    # --- what follows -----------------------------------------------------------------------
+
+    @property
+    def lineage(self) -> Lineage:
+        """The standing of every shard."""
+        if self._lineage is None:
+            self._done_above = self._find_done_above()
+            gone = self.gone
+            if not self._goes_on_after_gaps:  # their children are held until somebody decides
+                gone = gone.difference(self.gaps)
+            self._lineage = trace(
+                self.listed.values(),
+                drained=self.completed | self._done_above,
+                known=self.rows.keys(),
+                gone=gone,
+            )
+            self._leasable = frozenset(
+                i for i in self._lineage.ids(State.READABLE) if i in self.rows
+            )
+        return self._lineage
+
+    @property
+    def leasable(self) -> frozenset[str]:
+        """The shards that may be worked on now and have a row."""
+        _ = self.lineage
+        return self._leasable
+
+    @property
+    def gaps(self) -> list[str]:
+        """Shards that vanished before they were finished."""
+        return sorted(i for i in self.gone if i in self.rows and i not in self.completed)
+
+    def missing(self) -> list[str]:
+        """Return the listed shards that ought to have a row and have none."""
+        _ = self.lineage
+        return [i for i in self.listed if i not in self.rows and i not in self._done_above]
+
+    def lost_in_use(self) -> list[str]:
+        """Return the lost rows to make again; of finished ones only what lineage still needs."""
+        if not self.lost:
+            return []
+        finished = {i for i, row in self.lost.items() if row.completed}
+        idle = finished - marks_in_use(self.listed.values(), finished)
+        return sorted(self.lost.keys() - idle)
+
+    def beginnings(self, header: Header, shard_ids: Collection[str]) -> Mapping[str, Position]:
+        """Tell where to begin in shards that never had a row."""
+        start = header.start if isinstance(header.start, AtTime) else TRIM_HORIZON
+        listed = tuple(self.listed.values())
+        if header.settled:
+            begun = {i for i, row in self.rows.items() if row.begun}
+            found = begin_later(listed, begun | self._done_above, start).positions
+        else:
+            found = begin(listed, start).positions
+        return {i: found[i] for i in shard_ids if i in found}
+
+    def unneeded(self) -> list[LeaseRow]:
+        """Return the finished rows that no listed shard descends from or is."""
+        if len(self.completed) == 0:
+            return []
+        in_use = marks_in_use(self.listed.values(), self.completed)
+        return [self.rows[i] for i in sorted(self.completed - in_use)]
+
+    def _find_done_above(self) -> frozenset[str]:
+        """Find shards without a row whose descendant was begun: they were done by then.
+
+        Rows are taken only when all ancestors are done. So a finished parent whose row was
+        deleted is not read again under its children.
+        """
+        found = set[str]()
+        frontier = [p for row in self.rows.values() if row.begun for p in row.parents]
+        while frontier:
+            shard_id = frontier.pop()
+            if shard_id not in self.rows and shard_id not in found:
+                found.add(shard_id)
+                shard = self.listed.get(shard_id)
+                frontier.extend(shard.parents if shard else ())
+        return frozenset(found)

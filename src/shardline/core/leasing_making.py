@@ -1,0 +1,86 @@
+"""Rows that ought to be there: made for new shards, and made again when somebody deleted them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from shardline.core.leasing_instructions import Bump, Create
+from shardline.core.leasing_rows import EPOCHS_PER_MOVE, Header, LeaseRow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from shardline.core.leasing_ledger import Ledger
+    from shardline.core.leasing_peers import Peers
+    from shardline.core.shards import Position
+
+
+class Making:
+    """Decides which rows this worker makes, and under which epoch.
+
+    A row's first epoch comes from the header's counter, moved *after* the row was found missing.
+    So it lies above every epoch that a lost self of the row can have had, even if nobody
+    remembers one.
+    """
+
+    def __init__(self, me: str, lease_seconds: float) -> None:
+        self._me = me
+        self._lease_seconds = lease_seconds
+        self._missing_since: dict[str, float] = {}
+        self._first_epoch = 0
+        self._moved_at = float("-inf")
+
+    def moved(self, header: Header, now: float) -> None:
+        """Tell that the counter was moved by a request sent at `now`."""
+        self._first_epoch = header.moves * EPOCHS_PER_MOVE
+        self._moved_at = now
+
+    def make(
+        self,
+        header: Header,
+        ledger: Ledger,
+        peers: Peers,
+        acknowledged: Callable[[LeaseRow], Position],
+        now: float,
+    ) -> Iterator[Create | Bump]:
+        """Return the rows to make now, or the request that must come before them."""
+        lost = {i: ledger.lost[i] for i in ledger.lost_in_use()}
+        missing = [i for i in ledger.missing() if i not in lost]
+        for shard_id in self._missing_since.keys() - lost.keys() - set(missing):
+            del self._missing_since[shard_id]
+        if not lost and not missing:
+            if not header.settled and ledger.listed:
+                yield Bump(settled=True)
+            return
+        due = [i for i in (*lost, *missing) if self._my_turn(i, lost.get(i), peers, now)]
+        if any(self._missing_since[i] > self._moved_at for i in due):
+            yield Bump()
+            return
+        beginnings = ledger.beginnings(header, missing) if due else {}
+        for shard_id in due:
+            row = lost.get(shard_id)
+            if row is not None:
+                row = replace(row, checkpoint=acknowledged(row), lease_owner=None, given_to=None)
+            elif shard_id in beginnings:
+                row = LeaseRow(
+                    header.app_name,
+                    header.stream_name,
+                    shard_id,
+                    header.stream_created_at,
+                    parents=ledger.listed[shard_id].parents,
+                    checkpoint=beginnings[shard_id],
+                )
+            if row is not None:
+                row = replace(row, epoch=self._first_epoch)
+                yield Create(row, ledger.outdated.get(shard_id))
+
+    def _my_turn(self, shard_id: str, lost: LeaseRow | None, peers: Peers, now: float) -> bool:
+        """First it is the holder's turn, who knows the position; then of who is on duty."""
+        missing_for = now - self._missing_since.setdefault(shard_id, now)
+        holder = lost.lease_owner if lost is not None and not lost.completed else None
+        if holder == self._me:
+            return True
+        if holder is not None and not peers.dead(holder) and missing_for < self._lease_seconds:
+            return False
+        return peers.on_duty(shard_id) or missing_for >= 2 * self._lease_seconds
