@@ -1,1 +1,45 @@
 """Reads sharded, resharding streams in order, through every split, merge, crash and hand-over."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from shardline.streams.engine import Engine as Engine
+    from shardline.streams.models import Model as Model
+    from shardline.streams.models import key as key
+    from shardline.streams.records import DynamoDBRecord as DynamoDBRecord
+    from shardline.streams.records import KinesisRecord as KinesisRecord
+    from shardline.streams.records import Record as Record
+    from shardline.streams.stream import Stream as Stream
+    from shardline.streams.stream import stream as stream
+
+# Found on first use: a Spark executor needs none of what the others import.
+_HOMES = {
+    "DynamoDBRecord": "shardline.streams.records",
+    "Engine": "shardline.streams.engine",
+    "KinesisRecord": "shardline.streams.records",
+    "Model": "shardline.streams.models",
+    "Record": "shardline.streams.records",
+    "Stream": "shardline.streams.stream",
+    "key": "shardline.streams.models",
+    "stream": "shardline.streams.stream",
+}
+
+__all__ = [
+    "DynamoDBRecord",
+    "Engine",
+    "KinesisRecord",
+    "Model",
+    "Record",
+    "Stream",
+    "key",
+    "stream",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'shardline' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -139,6 +139,9 @@ def _time_text(value: datetime) -> str:
 
 def _name(value: Any) -> str:
     if isinstance(value, str) and not isinstance(value, Enum):
-        return value
-    (name,) = to_jsonable_python({value: None})
+        name = value
+    else:
+        (name,) = to_jsonable_python({value: None})
+    if not name:
+        raise ValueError("DynamoDB has no empty names in a map")
     return str(name)

@@ -7,8 +7,6 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from botocore.exceptions import ClientError
-
 from shardline.errors import ConfigurationError, ServiceError, StreamNotFound
 from shardline.streams.models import ViewType, key_names_of, table_meta_of
 from shardline.streams.shapes import Shape
@@ -126,16 +124,10 @@ def _create(calls: Calls, table: str, wanted: TableForm) -> None:
     try:
         calls.call("create_table", **request)
         logger.info("dynamodb://%s was created", table)
-    except ServiceError as error:
+    except ServiceError:
         # Somebody else was quicker, or our own first attempt was and its reply was lost.
-        if _code_of(error) != "ResourceInUseException":
+        if _describe(calls, table) is None:
             raise
-
-
-def _code_of(error: ServiceError) -> str | None:
-    cause = error.__cause__
-    code: str | None = cause.response["Error"]["Code"] if isinstance(cause, ClientError) else None
-    return code
 
 
 def _form_in(described: dict[str, Any]) -> TableForm:

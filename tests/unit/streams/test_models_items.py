@@ -91,6 +91,7 @@ def test_everything_else_has_a_form_that_pydantic_reads(
         ({1, "a"}, "only texts"),
         ({True}, "only texts"),
         ({(1,)}, "only texts"),
+        ({"": 1}, "no empty names"),
         (object(), "cannot keep a object"),
         (SecretStr("x"), "asterisks"),
     ],
