@@ -173,7 +173,11 @@ class KinesisTwin:
         """Read one page."""
         request = {"ShardIterator": iterator, "Limit": min(max_records, MAX_READ_RECORDS)}
         now_ms = self.clock.now_ms()
-        with self._calling("GetRecords", shard_of_iterator(iterator)):
+        try:
+            shard_id = shard_of_iterator(iterator)
+        except Refusal as refusal:
+            raise InvalidPosition(f"{self.name}: GetRecords refused: {refusal}") from refusal
+        with self._calling("GetRecords", shard_id):
             body = get_records(self.account, request, now_ms)
         answer = decode_kinesis(body)
         return Page(
