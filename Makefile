@@ -67,7 +67,7 @@ clean: ## remove all that make has installed
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "Python 3.11 or newer is needed; say which one: make PYTHON=python3.12"; exit 1; }
 	@echo "· Python: a virtual environment in .venv"
-	@$(PYTHON) -m venv .venv
+	@$(PYTHON) -m venv --upgrade-deps .venv >/dev/null
 	@touch $@
 
 .venv/.packages: locks/dev.txt .venv/.made

@@ -32,7 +32,12 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
   # The tests make a database of their own; Debian would set up and start another one.
   [ -e "$settings" ] || { mkdir -p "${settings%/*}" && echo "create_main_cluster = false" >"$settings"; }
   export DEBIAN_FRONTEND=noninteractive UCF_FORCE_CONFFOLD=1
-  { apt-get update && apt-get install --yes --no-install-recommends postgresql; } >/dev/null
+  log=$(mktemp)
+  { apt-get update && apt-get install --yes --no-install-recommends postgresql; } >"$log" 2>&1 || {
+    cat "$log"
+    echo "· PostgreSQL could not be installed, so its tests will be skipped"
+  }
+  rm -f "$log"
 else
   echo "· PostgreSQL: not installed, so its tests will be skipped (on Debian: apt-get install postgresql)"
 fi

@@ -42,7 +42,7 @@ REGISTRY_HOSTS: Final = re.compile(
     r"pypi\.org|pythonhosted\.org|npmjs\.(?:org|com)|crates\.io|proxy\.golang\.org"
     r"|repo1?\.maven\.|deb\.debian\.org"
 )
-MACHINE_PATHS: Final = re.compile(r"(?<![\w.])/(?:root|home|Users|work)/\w+")
+MACHINE_FOLDERS: Final = r"/(?:root|home|Users|work)/\w+"
 
 
 def wrong_imports(path: PurePosixPath, tree: ast.Module) -> Iterator[str]:
@@ -99,11 +99,11 @@ def too_long(path: PurePosixPath, text: str) -> Iterator[str]:
 
 def foreign_addresses(path: PurePosixPath, text: str, root: str) -> Iterator[str]:
     """Find paths of one machine, and hosts of registries, which differ from place to place."""
+    # Only where a path begins: a checkout may be called as a folder in it is.
+    paths = re.compile(rf"""(?:^|(?<=[\s"'=:(`]))(?:{MACHINE_FOLDERS}|{re.escape(root)}\b)""")
     for number, line in enumerate(text.splitlines(), start=1):
-        if (found := MACHINE_PATHS.search(line)) or (found := REGISTRY_HOSTS.search(line)):
+        if found := paths.search(line) or REGISTRY_HOSTS.search(line):
             yield f"{path}:{number}: true on one machine only: {found[0]}"
-        elif root in line:
-            yield f"{path}:{number}: true on one machine only: {root}"
 
 
 def _layer_of_file(path: PurePosixPath) -> str:

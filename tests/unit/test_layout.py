@@ -194,3 +194,8 @@ def test_what_is_true_on_one_machine_only_is_found(line: str) -> None:
 def test_addresses_that_are_the_same_everywhere_are_left_alone() -> None:
     text = "/usr/lib/jvm /tmp/x http://127.0.0.1:4567 src/work/x https://example.com/home/x"
     assert [*layout.foreign_addresses(PurePosixPath("a"), text, "/checkout/of/mine")] == []
+
+
+def test_a_checkout_named_as_a_folder_in_it_is_no_mistake() -> None:
+    text = "$(BIN)/shardline demo\nsrc/shardline/core"
+    assert [*layout.foreign_addresses(PurePosixPath("a"), text, "/shardline")] == []
