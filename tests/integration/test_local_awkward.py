@@ -134,8 +134,20 @@ def test_a_longer_retention_keeps_records(kinesis: Any, service: Service) -> Non
     assert read(kinesis, iterator(kinesis, STREAM, 0, "TRIM_HORIZON"))[0] == [b"1"]
     kinesis.decrease_stream_retention_period(**STREAM, RetentionPeriodHours=24)
     assert read(kinesis, iterator(kinesis, STREAM, 0, "TRIM_HORIZON"))[0] == []
+
+
+def test_what_is_gone_does_not_come_back_with_a_longer_retention(
+    kinesis: Any, service: Service
+) -> None:
     kinesis.increase_stream_retention_period(**STREAM, RetentionPeriodHours=48)
-    assert read(kinesis, iterator(kinesis, STREAM, 0, "TRIM_HORIZON"))[0] == []
+    put(kinesis, STREAM, b"1")
+    split(kinesis)
+    service.clock.advance(DAY_SECONDS + 1)
+    assert shard(0) in listed(kinesis, **STREAM)
+    kinesis.decrease_stream_retention_period(**STREAM, RetentionPeriodHours=24)
+    assert shard(0) not in listed(kinesis, **STREAM)
+    kinesis.increase_stream_retention_period(**STREAM, RetentionPeriodHours=48)
+    assert shard(0) not in listed(kinesis, **STREAM)
 
 
 def test_a_closed_shard_expires_and_its_child_still_names_it(

@@ -95,6 +95,10 @@ def test_put_records_fails_record_by_record(kinesis: Any, service: Service) -> N
         "ProvisionedThroughputExceededException",
     ] * 3
     assert held(kinesis) == [b"\0", b"\2", b"\4"]
+    service.faults.clear()
+    service.faults.add("throttle", "PutRecords", times=2)
+    answer = kinesis.put_records(**STREAM, Records=records)
+    assert ["ErrorCode" in each for each in answer["Records"]] == [True] * 2 + [False] * 4
 
 
 def test_an_internal_failure_is_a_500_without_effect(kinesis: Any, service: Service) -> None:
@@ -236,6 +240,10 @@ def test_five_reads_a_second_for_each_shard(kinesis: Any, service: Service) -> N
     read(kinesis, opened[1])
     service.clock.advance(0.2)
     read(kinesis, opened[0])
+    assert error_of(kinesis, "get_records", ShardIterator=opened[0]) == code
+    service.clock.advance(60)
+    for _ in range(5):  # what was not used is not saved up
+        read(kinesis, opened[0])
     assert error_of(kinesis, "get_records", ShardIterator=opened[0]) == code
 
 

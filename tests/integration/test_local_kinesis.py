@@ -134,6 +134,7 @@ def test_a_stream_made_again_under_its_name_is_another_one(kinesis: Any) -> None
     old = iterator(kinesis, stream, 0, "TRIM_HORIZON")
     kinesis.delete_stream(**stream)
     kinesis.create_stream(**stream, ShardCount=1)
+    put(kinesis, stream, b"new", b"newer", b"newest")
     after = kinesis.describe_stream_summary(**stream)["StreamDescriptionSummary"]
     assert after["StreamCreationTimestamp"] > before["StreamCreationTimestamp"]
     with pytest.raises(kinesis.exceptions.ResourceNotFoundException):

@@ -16,8 +16,8 @@ from shardline.local.dynamodb_streams_reading import (
     shard_of_iterator,
 )
 from shardline.local.faults import Faults
-from shardline.local.kinesis_account import Settings
 from shardline.local.refusals import Refusal
+from shardline.local.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable

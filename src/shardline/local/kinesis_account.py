@@ -11,22 +11,13 @@ from shardline.local.faults import Faults
 from shardline.local.kinesis_streams import ARN_PREFIX, Mode, Stream
 from shardline.local.limits import Limits
 from shardline.local.refusals import Refusal
+from shardline.local.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _NAME = re.compile(r"[a-zA-Z0-9_.-]{1,128}")
 _ARN = re.compile(r"arn:aws[^:]*:kinesis:[^:]*:\d{12}:stream/(\S+)")
-
-
-@dataclass
-class Settings:
-    """How the service behaves where the real one is free to."""
-
-    status_delay_ms: int = 0
-    """How long CREATING, UPDATING and DELETING last, on the service's clock."""
-    empty_page_every: int = 0
-    """Every n-th read of a shard that has more gives an empty page; 0 for never."""
 
 
 @dataclass

@@ -17,6 +17,8 @@ Status = Literal["CREATING", "ACTIVE", "UPDATING", "DELETING"]
 
 ARN_PREFIX: Final = "arn:aws:kinesis:us-east-1:000000000000:stream/"
 HOUR_MS: Final = 3_600_000
+_SWEEP_MS: Final = 60_000
+"""A shard is trimmed whenever it is asked for; all of them now and then, to free what they hold."""
 
 
 class Stream:
@@ -38,6 +40,7 @@ class Stream:
         self.next_tick = 1
         self.horizon_ms = 0
         """What arrived or closed at this time or before is gone. It only rises."""
+        self._swept_ms = 0
         self._open: list[ShardLog] = []
         self._open_starts: list[int] = []
         self._due: tuple[int, Callable[[int], None]] | None = None
@@ -52,11 +55,11 @@ class Stream:
             self._due = None
             self.status = "ACTIVE"
             effect(due_ms)
-        horizon_ms = now_ms - self.retention_hours * HOUR_MS
-        if horizon_ms > self.horizon_ms:
-            self.horizon_ms = horizon_ms
+        self.horizon_ms = max(self.horizon_ms, now_ms - self.retention_hours * HOUR_MS)
+        if self.horizon_ms - self._swept_ms >= _SWEEP_MS:
+            self._swept_ms = self.horizon_ms
             for shard in self.shards:
-                shard.trim(horizon_ms)
+                shard.trim(self.horizon_ms)
 
     def schedule(self, status: Status, due_ms: int, effect: Callable[[int], None]) -> None:
         """Take on a status until a time; then be ACTIVE, with the effect."""
@@ -83,11 +86,13 @@ class Stream:
         return [shard for shard in self.shards if self._is_listed(shard)]
 
     def find_shard(self, shard_id: str) -> ShardLog:
-        """Return a shard that is still listed, or refuse."""
+        """Return a shard that is still listed, trimmed, or refuse."""
         prefix, _, digits = shard_id.partition("-")
         index = int(digits) if prefix == "shardId" and digits.isdecimal() else -1
         if 0 <= index < len(self.shards) and self._is_listed(self.shards[index]):
-            return self.shards[index]
+            shard = self.shards[index]
+            shard.trim(self.horizon_ms)
+            return shard
         raise Refusal(
             "ResourceNotFoundException",
             f"Could not find shard {shard_id} in stream {self.name} under account 000000000000.",
@@ -151,7 +156,7 @@ class Stream:
     def _close(self, shard: ShardLog, now_ms: int) -> None:
         # A tick of its own: the ending sequence number is a bound that no record has.
         shard.closed = Opening(self.take_tick(), now_ms, self.reshards)
-        place = self._open.index(shard)
+        place = bisect_right(self._open_starts, shard.hash_range.start) - 1
         del self._open[place], self._open_starts[place]
 
 

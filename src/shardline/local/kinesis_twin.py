@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from shardline.core.shards import (
+    TRIM_HORIZON,
     After,
     AtTime,
     Latest,
@@ -73,8 +74,9 @@ class Written(NamedTuple):
 class KinesisTwin:
     """The `StreamService` of one stream, made with it; several twins of a name share an account.
 
-    Faults are set on `account.faults`. A cut, a lost reply and a hang are all the same here: the
-    call raises `ServiceUnreachable`, as the real port does when its retries are used up.
+    `put`, `split` and `merge` raise `Refusal`, as a producer would meet it. Faults are set on
+    `account.faults` and meet the methods of the port only: a cut, a lost reply and a hang raise
+    `ServiceUnreachable`, as the real port does when its retries are used up.
     """
 
     finds_times = True
@@ -157,8 +159,11 @@ class KinesisTwin:
 
     def has_shard(self, shard_id: str) -> bool:
         """Ask for this one shard."""
-        with self._calling("GetShardIterator", shard_id):
-            return any(shard.id == shard_id for shard in self._stream().listed_shards())
+        try:
+            self.open(shard_id, TRIM_HORIZON)
+        except ShardNotFound:
+            return False
+        return True
 
     def open(self, shard_id: str, position: Position) -> str:
         """Return an iterator at a position."""

@@ -20,10 +20,11 @@ from shardline.local.dynamodb_streams import DynamoDBStreamsBackend
 from shardline.local.dynamodb_streams_control import Tables
 from shardline.local.faults import Faults
 from shardline.local.kinesis import Kinesis
-from shardline.local.kinesis_account import Account, Settings
+from shardline.local.kinesis_account import Account
 from shardline.local.limits import Limits
 from shardline.local.refusals import Refusal
 from shardline.local.server import MAX_REQUEST_BYTES, Server
+from shardline.local.settings import Settings
 
 if TYPE_CHECKING:
     from types import TracebackType

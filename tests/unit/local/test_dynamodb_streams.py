@@ -12,8 +12,8 @@ from shardline.local.clock import Clock
 from shardline.local.dynamodb_streams import DynamoDBStreamsBackend
 from shardline.local.dynamodb_streams_control import Tables
 from shardline.local.faults import Faults
-from shardline.local.kinesis_account import Settings
 from shardline.local.refusals import Refusal
+from shardline.local.settings import Settings
 
 NOW_MS = 1_800_000_000_000
 MILLISECOND, MINUTE, HOUR = 0.001, 60, 3600
