@@ -139,6 +139,26 @@ def test_a_call_hangs_until_it_is_released(kinesis: Any, service: Service) -> No
     assert held(kinesis) == [b"1"]
 
 
+def test_stopping_lets_go_of_a_call_that_hangs(kinesis: Any, service: Service) -> None:
+    service.faults.add("hang", "PutRecord")
+    errors: list[Exception] = []
+
+    def hang() -> None:
+        try:
+            put(kinesis, STREAM, b"1")
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=hang)
+    thread.start()
+    deadline = time.monotonic() + 30
+    while service.faults.pending() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    service.stop()
+    thread.join(5)
+    assert not thread.is_alive()
+
+
 def test_a_call_that_hangs_times_out_and_takes_effect_later(service: Service) -> None:
     patient = client_of(service)
     patient.create_stream(**STREAM, ShardCount=1)

@@ -133,3 +133,16 @@ def test_a_shard_that_expired_is_gone() -> None:
     assert not twin.has_shard(ROOT)
     with pytest.raises(ShardNotFound):
         twin.open(ROOT, TRIM_HORIZON)
+
+
+def test_a_record_is_gone_the_moment_its_retention_ends() -> None:
+    twin = KinesisTwin()
+    for value in (b"1", b"2", b"3"):
+        twin.put("k", value)
+        twin.clock.advance(10)
+    twin.clock.advance(24 * 3600 - 31)
+    assert data(twin, ROOT, TRIM_HORIZON) == [b"1", b"2", b"3"]
+    twin.clock.advance(1)
+    assert data(twin, ROOT, TRIM_HORIZON) == [b"2", b"3"]
+    twin.clock.advance(10)
+    assert data(twin, ROOT, TRIM_HORIZON) == [b"3"]
