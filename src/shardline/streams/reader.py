@@ -161,6 +161,11 @@ class Reader:
         elif self._waited_for_long(now):
             self._poll_at = now + self._pace.poll_seconds
 
+    def pin(self, position: Position) -> None:
+        """Read on from a position that outlives the iterator."""
+        self.place.position = position
+        self._cursor = ShardCursor(self._service, self.shard_id, position)
+
     def take(self, count: int) -> list[Any]:
         """Hand out the next records."""
         if count == len(self._records):

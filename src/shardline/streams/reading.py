@@ -74,7 +74,7 @@ class Reading:
         self.executor = executor
         self._readers: dict[str, Reader] = {}
         self._childless: set[str] = set()
-        self._list_at = clock() + (list_seconds if ledger.listed else 0)
+        self._list_at = clock() + list_seconds
         self._beat_at = clock()
         self._run: list[Any] = []
         self._settled = 0
@@ -112,7 +112,7 @@ class Reading:
                 # What was written before this second look shows in it, and then counts instead.
                 self._fetch_now([reader])
                 if reader.held_by_iterator:
-                    reader.place.position = found
+                    reader.pin(found)
             if reader.ended and reader.empty:
                 self._drain(reader.shard_id)
 

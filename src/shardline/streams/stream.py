@@ -91,7 +91,7 @@ class Stream(Generic[R]):
         while not self._closed.is_set():
             try:
                 record = next(self)
-            except (ShardlineError, RuntimeError):
+            except Exception:
                 if self._closed.is_set():  # in the middle of a call
                     return
                 raise
@@ -172,6 +172,7 @@ class Stream(Generic[R]):
             raise ServiceError(f"{description.name} is still being made: try again in a moment")
         if start is None:
             ledger = from_token(position, description)
+            ledger.see(self._service.list_shards())
         else:
             ledger = Ledger.beginning(self._service.list_shards(), start)
         reading = Reading(

@@ -186,3 +186,17 @@ def test_a_token_of_a_stream_that_was_made_again_is_refused() -> None:
     token["created_at"] = (world.clock.now() - timedelta(hours=1)).isoformat()
     with pytest.raises(InvalidPosition, match="made at"):
         world.stream(token)
+
+
+@pytest.mark.req("C-12")
+@pytest.mark.case("L-10")
+def test_a_token_of_a_token_keeps_what_was_drained() -> None:
+    world = World()
+    world.put("before")
+    stream = world.stream("latest")
+    child = world.roll(world.roots[0])
+    stream.move_to(stream.token)
+    stream.move_to(stream.token)
+    world.put("after", child)
+    world.clock.advance(5)
+    assert names(stream) == ["after"]
