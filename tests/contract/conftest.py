@@ -9,6 +9,7 @@ import pytest
 
 from shardline.local import Service
 from tests.contract.defects import DEFECTS
+from tests.contract.dynamodb_servers import TableUnderTest, new_table
 from tests.contract.kinesis_servers import KinesisUnderTest, new_stream
 
 if TYPE_CHECKING:
@@ -40,3 +41,10 @@ def kinesis(
     """Make new streams: `kinesis()` or `kinesis(shards=4)`."""
     with ExitStack() as stack:
         yield lambda shards=1: stack.enter_context(new_stream(server, shards, request))
+
+
+@pytest.fixture
+def table(server: str, request: pytest.FixtureRequest) -> Iterator[TableUnderTest]:
+    """A new table with a stream."""
+    with new_table(server, request) as table:
+        yield table

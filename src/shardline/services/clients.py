@@ -20,7 +20,7 @@ from botocore.credentials import (
     CredentialResolver,
     DeferredRefreshableCredentials,
 )
-from botocore.exceptions import BotoCoreError
+from botocore.exceptions import BotoCoreError, NoCredentialsError
 
 from shardline.errors import ConfigurationError
 from shardline.services.failures import read_failure
@@ -99,9 +99,12 @@ def _assuming(
     def make_sts(name: str, **options: Any) -> Any:
         return source.create_client(name, region_name=region, **options)
 
+    credentials = source.get_credentials()
+    if credentials is None:
+        raise NoCredentialsError
     fetcher = AssumeRoleCredentialFetcher(
         make_sts,
-        source.get_credentials(),
+        credentials,
         role_arn,
         extra_args={"RoleSessionName": "shardline"},
     )
