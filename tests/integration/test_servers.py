@@ -115,7 +115,8 @@ def test_a_server_ends_even_when_its_starter_is_killed(tmp_path: Path) -> None:
     )
     starter = subprocess.Popen(
         [sys.executable, str(script)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        # It leaves its folder behind when it is killed: let that be in ours.
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
