@@ -41,6 +41,7 @@ else:
 # A token is where the stream stands. It survives JSON, and a reshard in the meantime.
 saved = Path(tempfile.gettempdir()) / f"stream-token-{user.id}"
 saved.write_text(json.dumps(stream.token))
+stream.close()
 
 user.verified = True
 engine.save(user)

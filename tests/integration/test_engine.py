@@ -218,14 +218,14 @@ def test_a_change_that_does_not_fit_is_an_error_once_that_names_table_key_and_fi
     wrong = Wrong(id=uuid.uuid4(), email=5)
     right = User(id=uuid.uuid4(), email="a@b.c")
     engine.save(wrong, right)
-    stream = engine.stream(User, "trim_horizon")
-    with pytest.raises(ItemMismatch) as mismatch:
-        take(stream, 1)
+    with engine.stream(User, "trim_horizon") as stream:
+        with pytest.raises(ItemMismatch) as mismatch:
+            take(stream, 1)
+        (change,) = take(stream, 1)
     assert str(mismatch.value) == (
         f"dynamodb://{User.Meta.table} item id='{wrong.id}' does not fit User: "
         "email: the item has a number, not a text"
     )
-    (change,) = take(stream, 1)
     assert change["new"] == right
     with pytest.raises(ItemMismatch, match="email: the item has a number"):
         engine.load(User, id=wrong.id)

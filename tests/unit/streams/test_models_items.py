@@ -23,6 +23,10 @@ class Colour(Enum):
     RED = "red"
 
 
+class Tone(str, Enum):  # noqa: UP042 - a StrEnum prints as its value, this one does not
+    LOW = "low"
+
+
 class Size(IntEnum):
     BIG = 3
 
@@ -59,6 +63,7 @@ def test_what_dynamodb_knows_is_written_as_it_is_and_read_back(
         (UUID(int=1), {"S": "00000000-0000-0000-0000-000000000001"}),
         (Colour.RED, {"S": "red"}),
         (Size.BIG, {"N": "3"}),
+        (Tone.LOW, {"S": "low"}),
         (date(2026, 1, 2), {"S": "2026-01-02"}),
         (timedelta(seconds=90), {"S": "PT1M30S"}),
         ((1, 2), {"L": [{"N": "1"}, {"N": "2"}]}),
