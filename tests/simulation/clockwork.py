@@ -1,0 +1,147 @@
+"""One virtual clock, and processes whose every outside call can be delayed, lost or left hanging."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from shardline.leases.port import TableUnavailable
+
+if TYPE_CHECKING:
+    from random import Random
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep:
+    """A process waits, on its own clock."""
+
+    seconds: float
+
+
+Activity = Generator[Callable[[], Any] | Sleep, Any, Any]
+
+
+class Clockwork:
+    """Runs what is due, in the order of time; equal times in the order of planning."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._planned: list[tuple[float, int, Callable[[], None]]] = []
+        self._count = 0
+
+    def at(self, time: float, action: Callable[[], None]) -> None:
+        self._count += 1
+        heapq.heappush(self._planned, (max(time, self.now), self._count, action))
+
+    def run_until(self, end: float) -> None:
+        while self._planned and self._planned[0][0] <= end:
+            self.now, _, action = heapq.heappop(self._planned)
+            action()
+        self.now = end
+
+
+@dataclass(slots=True)
+class Network:
+    """How calls fare at the moment. Faults set these and take them back."""
+
+    random: Random
+    loss: float = 0.0
+    """Chance that a request or its reply is lost."""
+    slow_seconds: float = 0.0
+    outage: bool = False
+    timeout_seconds: float = 1.0
+
+    def fate(self) -> tuple[float, float, bool, bool]:
+        """Return: seconds until applied, seconds from then to the reply, applied?, answered?"""
+        random = self.random
+        there = 0.002 + 0.02 * random.random()
+        if self.slow_seconds and random.random() < 0.5:
+            there += self.slow_seconds * random.random()
+        back = 0.02 * random.random() if random.random() < 0.2 else 0.0
+        if self.outage:
+            return there, 0.0, False, False
+        if self.loss and random.random() < self.loss:
+            return there, self.timeout_seconds, random.random() < 0.5, False
+        return there, back, True, True
+
+
+class Process:
+    """Something with activities that can be paused as a whole, or killed."""
+
+    def __init__(self, clockwork: Clockwork, network: Network, rate: float = 1.0) -> None:
+        self._clockwork = clockwork
+        self._network = network
+        self._rate = rate
+        self._offset = 1000.0 * network.random.random()
+        self.alive = True
+        self._paused_until = 0.0
+        self._activities: set[Activity] = set()
+
+    def clock(self) -> float:
+        """Tell this process's own monotonic seconds."""
+        return self._offset + self._clockwork.now * self._rate
+
+    def spawn(self, activity: Activity) -> None:
+        self._activities.add(activity)
+        self._step(activity, partial(next, activity))
+
+    def pause(self, seconds: float) -> None:
+        self._paused_until = max(self._paused_until, self._clockwork.now + seconds)
+
+    @property
+    def paused(self) -> bool:
+        return self._clockwork.now < self._paused_until
+
+    def kill(self) -> None:
+        """End all activities where they are; requests that are under way are not called back."""
+        self.alive = False
+        activities, self._activities = self._activities, set()
+        for activity in activities:
+            if not activity.gi_running:
+                activity.close()
+
+    def _step(self, activity: Activity, advance: Callable[[], Any]) -> None:
+        if not self.alive:
+            return
+        if self.paused:
+            self._clockwork.at(self._paused_until, partial(self._step, activity, advance))
+            return
+        try:
+            wish = advance()
+        except StopIteration:
+            self._activities.discard(activity)
+            return
+        resume = partial(self._resume, activity)
+        if isinstance(wish, Sleep):
+            due = self._clockwork.now + wish.seconds / self._rate
+            self._clockwork.at(due, partial(resume, None, None))
+        else:
+            self._call(wish, resume)
+
+    def _resume(self, activity: Activity, value: Any, error: Exception | None) -> None:
+        if error is not None:
+            self._step(activity, partial(activity.throw, error))
+        else:
+            self._step(activity, partial(activity.send, value))
+
+    def _call(self, call: Callable[[], Any], resume: Callable[[Any, Exception | None], None]) -> None:
+        there, back, applied, answered = self._network.fate()
+
+        def arrive() -> None:
+            value, error = None, None
+            if applied:
+                try:
+                    value = call()
+                except Exception as raised:
+                    error = raised
+            if not answered:
+                value, error = None, TableUnavailable("no answer")
+            if back:
+                self._clockwork.at(self._clockwork.now + back, partial(resume, value, error))
+            else:
+                resume(value, error)
+
+        self._clockwork.at(self._clockwork.now + there, arrive)

@@ -1,0 +1,245 @@
+"""One run: a small world from a seed, its faults, and the judgement of what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING
+
+from shardline.core.promise import PromiseChecker
+from tests.simulation.clockwork import Clockwork, Network
+from tests.simulation.faults import Fault, choose_faults
+from tests.simulation.spark import APP, LEASE_SECONDS, Worker
+from tests.simulation.stream import EPOCH, SimStream
+from tests.simulation.table import SimTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+FAULTY_SECONDS = 8 * LEASE_SECONDS
+HEALING_SECONDS = 14 * LEASE_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    seed: int
+    faults: tuple[Fault, ...]
+    failure: str
+    """Empty if all promises were kept."""
+    story: str
+    seconds: float
+    """Virtual time that passed."""
+    delivered: int
+    repeated: int
+    stale: int
+
+
+class World:
+    """Workers, one or two streams, a table and a network."""
+
+    def __init__(self, seed: int, faults: tuple[Fault, ...] | None = None) -> None:
+        self.seed = seed
+        random = Random(seed)
+        self.faults = choose_faults(random, FAULTY_SECONDS) if faults is None else faults
+        self.clockwork = Clockwork()
+        self.network = Network(Random(seed + 1))
+        self._random = Random(seed + 2)
+        self.checker = PromiseChecker()
+        self.streams = {
+            name: SimStream(name, self.clockwork, self._random, self.checker, random.randrange(1, 5))
+            for name in ("a", "b")[: random.choice((1, 1, 1, 2))]
+        }
+        self.table = SimTable(self.streams, Random(seed + 3))
+        self.capacity = random.choice((None, None, None, 2))
+        self.workers: list[Worker] = []
+        for i in range(random.randrange(2, 5) * len(self.streams)):
+            self._add_worker(i, start_at=random.choice((0.0, 0.0, 5.0 * random.random())))
+        self._producing = True
+        self._produce()
+
+    # --- running ----------------------------------------------------------------------------
+
+    def run(self) -> Outcome:
+        failure = ""
+        try:
+            for fault in self.faults:
+                self.clockwork.at(fault.at, partial(self._strike, fault))
+            self.clockwork.run_until(FAULTY_SECONDS)
+            self._heal()
+            failure = self._wait_until_settled()
+        except Exception as error:
+            failure = f"{type(error).__name__}: {error}"
+        verdict = self.checker.verdict()
+        if not failure and not verdict.kept:
+            failure = "; ".join(verdict.examples[:3])
+        return Outcome(
+            self.seed, self.faults, failure, self._story() if failure else "",
+            self.clockwork.now, verdict.delivered, verdict.repeated, verdict.stale,
+        )  # fmt: skip
+
+    def today(self) -> datetime:
+        return EPOCH + timedelta(seconds=self.clockwork.now)
+
+    def _add_worker(self, number: int, start_at: float) -> None:
+        stream = list(self.streams.values())[number % len(self.streams)]
+        worker = Worker(
+            f"w{number}", stream, self.table, self.clockwork, self.network, self._random, self.today,
+            capacity=self.capacity,
+        )  # fmt: skip
+        self.workers.append(worker)
+        self.clockwork.at(start_at, worker.start)
+
+    def _produce(self) -> None:
+        if self._producing:
+            for stream in self.streams.values():
+                stream.put()
+            self.clockwork.at(self.clockwork.now + 0.25 + self._random.random(), self._produce)
+
+    # --- faults -----------------------------------------------------------------------------
+
+    def _strike(self, fault: Fault) -> None:
+        worker = self.workers[fault.target % len(self.workers)]
+        stream = list(self.streams.values())[fault.target % len(self.streams)]
+        space = (APP, stream.name)
+        network = self.network
+        match fault.kind:
+            case "crash":
+                worker.crash()
+                self._later(fault, worker.start)
+            case "pause":
+                if worker.process is not None:
+                    worker.process.pause(fault.seconds)
+            case "deploy":
+                worker.deploy()
+                self._later(fault, worker.start)
+            case "lose":
+                network.loss = 0.2
+                self._later(fault, partial(setattr, network, "loss", 0.0))
+            case "slow":
+                network.slow_seconds = 2.0
+                self._later(fault, partial(setattr, network, "slow_seconds", 0.0))
+            case "lag":
+                self.table.lagging = True
+                self._later(fault, partial(setattr, self.table, "lagging", False))
+            case "outage":
+                network.outage = True
+                self._later(fault, partial(setattr, network, "outage", False))
+            case "drift":
+                worker.rate = 1.1 if fault.target % 2 else 0.92
+                worker.crash()
+                self._later(fault, worker.start)
+            case "split":
+                stream.split()
+            case "merge":
+                stream.merge()
+            case "storm":
+                for _ in range(3):
+                    self._random.choice((stream.split, stream.merge))()
+            case "late listing":
+                stream.lag_seconds = fault.seconds
+            case "cut listing":
+                stream.cut_listings = True
+                self._later(fault, partial(setattr, stream, "cut_listings", False))
+            case "expire":
+                stream.expire()
+            case "delete row":
+                self.table.delete_some_row(space)
+            case "delete header":
+                self.table.delete_header(space)
+            case "delete heartbeat":
+                self.table._heartbeats.get(space, {}).clear()
+            case "newcomer":
+                self._add_worker(len(self.workers), self.clockwork.now)
+            case "overlap":
+                for each in self.workers:
+                    each.overlap = 0.3
+            case "recreate":
+                stream.recreate()
+            case _:
+                raise ValueError(fault.kind)
+
+    def _later(self, fault: Fault, action: Callable[[], None]) -> None:
+        self.clockwork.at(fault.at + fault.seconds, action)
+
+    def _heal(self) -> None:
+        """End every fault; one worker of three that is down stays down for good."""
+        self._producing = False
+        self.network.loss = self.network.slow_seconds = 0.0
+        self.network.outage = self.table.lagging = False
+        for stream in self.streams.values():
+            stream.cut_listings = False
+            if not any(w.up for w in self.workers if w.stream is stream):
+                next(w for w in self.workers if w.stream is stream).start()
+
+    # --- judgement --------------------------------------------------------------------------
+
+    def _wait_until_settled(self) -> str:
+        end = self.clockwork.now + HEALING_SECONDS
+        trouble = "never looked"
+        while self.clockwork.now < end and trouble:
+            self.clockwork.run_until(self.clockwork.now + LEASE_SECONDS / 2)
+            trouble = next(filter(None, map(self._unsettled, self.streams.values())), "")
+        return f"not settled after {HEALING_SECONDS:.0f}s: {trouble}" if trouble else ""
+
+    def _unsettled(self, stream: SimStream) -> str:
+        """Say what is not as it should be once nothing fails any more."""
+        rows = self.table.rows_of((APP, stream.name))
+        workers = [w for w in self.workers if w.up and w.stream is stream and w.coordinator]
+        live = {w.coordinator.owner: 0 for w in workers if w.coordinator}
+        for row in rows.values():
+            if row.lease_owner in live and row.stream_created_at == stream.created_at:
+                live[row.lease_owner] += 1
+        held = sorted(live.values())
+        if held[-1] - held[0] > 1 or held[-1] > (self.capacity or held[-1]):
+            return f"out of balance: {live}"
+        full = self.capacity is not None and held[0] == self.capacity
+        idle = []
+        for shard in stream.shards.values():
+            row = rows.get(shard.id)
+            if shard.gone or (row is not None and row.completed):
+                continue
+            if row is None or row.stream_created_at != stream.created_at:
+                if shard.closed_at is None:
+                    return f"{shard.id} is open and has no row"
+            elif row.lease_owner not in live:
+                idle.append(shard.id)
+            elif shard.closed_at is not None and not full:
+                return f"{shard.id} is closed and not completed: {row}"
+        if not full:
+            if idle:
+                return f"{idle} have no owner that lives: {rows[idle[0]]}"
+            prefix = f"{stream.name}."
+            waiting = [n for n, h in self.checker._shards.items() if h.undelivered and n.startswith(prefix)]
+            return f"not all delivered: {waiting}" if waiting else ""
+        if idle:
+            said = [w.coordinator.leasing.unowned for w in workers if w.coordinator]
+            if not all(said):
+                return f"shards without an owner, and not everybody says so: {said}"
+        for shard in stream.shards.values():  # what nobody has room for stays unread: no loss
+            self.checker.gap(stream.named(shard.id))
+        return ""
+
+    def _story(self) -> str:
+        lines = [str(fault) for fault in self.faults]
+        for worker in self.workers:
+            if worker.coordinator is not None:
+                lines.append(f"--- {worker.coordinator.owner}, {'up' if worker.up else 'down'}")
+                lines.append(worker.coordinator.leasing.story())
+        return "\n".join(lines)
+
+
+def simulate(seed: int, faults: tuple[Fault, ...] | None = None) -> Outcome:
+    """Run one world from its seed."""
+    return World(seed, faults).run()
+
+
+def shrink(outcome: Outcome) -> Outcome:
+    """Leave out faults one by one, as long as it still fails."""
+    for fault in outcome.faults:
+        without = simulate(outcome.seed, tuple(f for f in outcome.faults if f != fault))
+        if without.failure:
+            outcome = without
+    return outcome
