@@ -4,15 +4,35 @@ from __future__ import annotations
 
 import typer
 
+from shardline.cli.dashboard import dashboard
+from shardline.cli.doctor import doctor
+from shardline.cli.leases import ShowByDefault, release, reset, show
 from shardline.cli.local import local
 from shardline.cli.program import Program, example, program
 from shardline.cli.shards import shards
+from shardline.cli.tail import tail
 
 app = typer.Typer(cls=Program, no_args_is_help=True, pretty_exceptions_enable=False)
 app.callback(epilog=Program.EXIT_CODES)(program)
 
+_LEASED = "kinesis://orders --app billing --lease-table sqlite:///leases.db"
+
+app.command(epilog=example("shardline tail kinesis://orders --since 10m"))(tail)
 app.command(epilog=example("shardline shards kinesis://orders"))(shards)
+app.command(epilog=example(f"shardline dashboard --stream {_LEASED}"))(dashboard)
+app.command(epilog=example("shardline doctor --stream kinesis://orders"))(doctor)
 app.command(epilog=example("shardline local --stream orders:2"))(local)
+
+leases = typer.Typer(cls=ShowByDefault, no_args_is_help=True, pretty_exceptions_enable=False)
+leases.command(epilog=example(f"shardline leases {_LEASED}"))(show)
+leases.command(epilog=example(f"shardline leases release {_LEASED} --all --dry-run"))(release)
+leases.command(epilog=example(f"shardline leases reset {_LEASED} --all --to 2h --dry-run"))(reset)
+app.add_typer(
+    leases,
+    name="leases",
+    help="Who holds which shard, and how far it is; release and reset.",
+    epilog=example(f"shardline leases {_LEASED}"),
+)
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """The options that several commands share, each declared once."""
 
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 import typer
 
@@ -26,3 +26,11 @@ LeaseTable = Annotated[
     str | None,
     typer.Option(help="dynamodb://TABLE, sqlite:///FILE or postgresql://HOST/DATABASE."),
 ]
+
+
+class Place(TypedDict):
+    """Where the service is: what `connect` takes beside an address."""
+
+    region: str | None
+    endpoint_url: str | None
+    profile: str | None

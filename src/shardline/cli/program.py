@@ -1,6 +1,7 @@
 """What all commands have in common: `--version`, `--debug`, errors in one line, exit codes."""
 
 import os
+import re
 import signal
 import sys
 from enum import IntEnum
@@ -17,6 +18,8 @@ from shardline.errors import (
     ServiceError,
     ShardlineError,
 )
+
+_ARGUMENT = re.compile(r"\b(region|profile|endpoint_url)=…")
 
 
 class ExitCode(IntEnum):
@@ -57,10 +60,15 @@ def example(*lines: str) -> str:
     return "[bold]Example[/bold]  " + "\n\n".join(lines)
 
 
-def say_error(message: object) -> None:
+def for_command_line(error: object) -> str:
+    """Write an error in one line, with options where the library's speaks of arguments."""
+    line = " ".join(str(error).split())
+    return _ARGUMENT.sub(lambda found: f"--{found[1].replace('_', '-')} …", line)
+
+
+def say_error(error: object) -> None:
     """Write one line to the error stream."""
-    line = " ".join(str(message).split())
-    typer.secho(f"error: {line}", err=True, fg=typer.colors.RED)
+    typer.secho(f"error: {for_command_line(error)}", err=True, fg=typer.colors.RED)
 
 
 class Program(TyperGroup):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from shardline.core.lineage import Standing
     from shardline.core.shards import Position, Shard
     from shardline.leases.port import LeaseTable
-    from shardline.services.port import StreamService
+    from shardline.services.port import StreamDescription, StreamService
 
 _ROWS_PER_PAGE: Final = 1_000
 
@@ -38,10 +38,14 @@ class Sighting:
 
 
 def look(
-    service: StreamService, now: float, table: LeaseTable | None = None, app: str | None = None
+    service: StreamService,
+    now: float,
+    table: LeaseTable | None = None,
+    app: str | None = None,
+    description: StreamDescription | None = None,
 ) -> Sighting:
-    """Look once: describe and list the stream, and read the application's rows."""
-    description = service.describe()
+    """Look once: describe (unless that was done) and list the stream, and read the app's rows."""
+    description = description or service.describe()
     rows: tuple[LeaseRow, ...] | None = None
     heartbeats: tuple[Heartbeat, ...] = ()
     if table is not None and app is not None:
@@ -135,9 +139,8 @@ def _view_of(standing: Standing, row: LeaseRow | None, sighting: Sighting) -> Sh
     shard = standing.shard
     closed = shard is None or shard.closed
     hash_range = shard.hash_range if shard else None
-    unfinished = row is not None and not row.completed
     lag = sighting.lag_seconds.get(standing.shard_id)
-    if lag is None and row is not None and unfinished and row.begun and row.as_of is not None:
+    if lag is None and standing.state is State.READABLE and row is not None and row.as_of:
         lag = max(0.0, sighting.at - row.as_of.timestamp())
     return ShardView(
         id=standing.shard_id,

@@ -18,6 +18,7 @@ class EventKind(StrEnum):
 
     SPLIT = "split"
     MERGED = "merged"
+    CONTINUED = "continued"
     CLOSED = "closed"
     TAKEN = "taken"
     HANDED_OVER = "handed over"

@@ -1,0 +1,73 @@
+"""`shardline dashboard`: what is going on, live, as a page on this machine."""
+
+import threading
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shardline.cli.options import App, EndpointUrl, LeaseTable, Profile, Region
+
+if TYPE_CHECKING:
+    from shardline.dashboard.watch import LiveWatch
+
+
+def dashboard(
+    stream: Annotated[
+        str, typer.Option(metavar="STREAM", help="kinesis://NAME, dynamodb://TABLE, or an ARN.")
+    ],
+    app: App = None,
+    lease_table: LeaseTable = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8765,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="SHARDLINE_DASHBOARD_TOKEN",
+            help="Allow actions (releasing a lease) to whoever knows it; read-only without.",
+        ),
+    ] = None,
+    every: Annotated[
+        float, typer.Option(min=0.2, metavar="SECONDS", help="How often to look.")
+    ] = 2.0,
+    region: Region = None,
+    endpoint_url: EndpointUrl = None,
+    profile: Profile = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one snapshot as JSON, and serve nothing.")
+    ] = False,
+) -> None:
+    """Serve a page that shows the stream live: lineage over time, owners, lag, what happened.
+
+    It listens on 127.0.0.1 only. From another machine: ssh -L 8765:127.0.0.1:8765 HOST.
+    """
+    from shardline.cli.lease_tables import lease_table_for
+    from shardline.cli.output import print_json
+    from shardline.dashboard.watch import LiveWatch
+    from shardline.errors import ConfigurationError
+    from shardline.services.connecting import connect
+
+    if token is not None and len(token) < 8:
+        raise ConfigurationError(
+            "--token is too short to keep anybody out: use 8 characters or more"
+        )
+    service = connect(stream, region=region, endpoint_url=endpoint_url, profile=profile)
+    try:
+        with lease_table_for(app, lease_table, region, profile) as table:
+            watch = LiveWatch(stream, service, table, app)
+            if as_json:
+                print_json(watch.snapshot().to_json())
+                return
+            _serve(watch, port, token, every, with_leases=table is not None)
+    finally:
+        service.close()
+
+
+def _serve(
+    watch: "LiveWatch", port: int, token: str | None, every: float, *, with_leases: bool
+) -> None:
+    from shardline.dashboard.server import PageServer
+
+    actions = {"release": watch.release} if with_leases else {}
+    with PageServer(watch, port=port, token=token, actions=actions, interval_seconds=every) as page:
+        mode = "actions need the token" if token else "read-only"
+        typer.echo(f"shardline dashboard: {page.url} ({mode}). Ctrl-C ends it.")
+        threading.Event().wait()

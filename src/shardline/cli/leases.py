@@ -1,0 +1,228 @@
+"""`shardline leases`: who holds what and how far it is; release and reset, after asking."""
+
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from shardline.cli.options import AsJson, EndpointUrl, Profile, Region, StreamAddress
+from shardline.errors import ConfigurationError, InvalidPosition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from shardline.core.leasing_rows import LeaseRow
+    from shardline.core.shards import Position
+    from shardline.leases.port import LeaseTable
+
+AppName = Annotated[str, typer.Option("--app", help="The application whose leases these are.")]
+TableAddress = Annotated[
+    str,
+    typer.Option(
+        "--lease-table", help="dynamodb://TABLE, sqlite:///FILE or postgresql://HOST/DATABASE."
+    ),
+]
+ShardIds = Annotated[list[str] | None, typer.Argument(metavar="SHARD...", help="Which shards.")]
+Everything = Annotated[bool, typer.Option("--all", help="All shards of the application.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and do nothing.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+class ShowByDefault(TyperGroup):
+    """`shardline leases STREAM …` means `shardline leases show STREAM …`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put in `show` where no other command is named."""
+        if args and args[0] not in self.commands and args[0] != "--help":
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+def show(
+    stream: StreamAddress,
+    app: AppName,
+    lease_table: TableAddress,
+    region: Region = None,
+    endpoint_url: EndpointUrl = None,
+    profile: Profile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show who holds which shard, under which epoch, how far it is and how far behind."""
+    from shardline.cli.output import print_json, wide_console
+    from shardline.dashboard.sighting import look, views_of, workers_of
+    from shardline.services.connecting import connect
+
+    service = connect(stream, region=region, endpoint_url=endpoint_url, profile=profile)
+    try:
+        with _open(app, lease_table, region, profile) as table:
+            sighting = look(service, time.time(), table, app)
+    finally:
+        service.close()
+    views = [view for view in views_of(sighting) if view.epoch is not None]
+    workers = workers_of(sighting, views, {})
+    if as_json:
+        print_json({"stream": stream, "app": app, "workers": workers, "leases": views})
+        return
+    if not views:
+        raise ConfigurationError(
+            f"{lease_table} holds no leases of {app!r} on {stream}: check --app, or has it run yet?"
+        )
+    from shardline.cli.lease_rows import render
+
+    render(views, workers, wide_console())
+
+
+def release(
+    stream: StreamAddress,
+    app: AppName,
+    lease_table: TableAddress,
+    shards: ShardIds = None,
+    everything: Everything = False,
+    region: Region = None,
+    profile: Profile = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Take leases away from their owners, so that other workers take them.
+
+    Nothing is lost: the next owner goes on at the checkpoint. What the old one had delivered
+    behind it comes again.
+    """
+    from shardline.core.leasing_rows import released
+
+    with _open(app, lease_table, region, profile) as table:
+        rows = [row for row in _chosen(table, app, stream, shards, everything) if row.lease_owner]
+        lines = [f"release {row.shard_id} from {row.lease_owner}" for row in rows]
+        _change(table, rows, released, lines, dry_run=dry_run, yes=yes, as_json=as_json)
+
+
+def reset(
+    stream: StreamAddress,
+    app: AppName,
+    lease_table: TableAddress,
+    to: Annotated[str, typer.Option(help="trim_horizon, 2h (ago), or an ISO time.")],
+    shards: ShardIds = None,
+    everything: Everything = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also where a worker still holds the lease.")
+    ] = False,
+    region: Region = None,
+    profile: Profile = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Move checkpoints, so that the application reads again (or skips) from a place of your choice.
+
+    Stop its workers first. Moving a checkpoint forward skips records without delivering them.
+    """
+    from shardline.dashboard.sighting import position_text
+
+    position = _position(to)
+    with _open(app, lease_table, region, profile) as table:
+        rows = list(_chosen(table, app, stream, shards, everything))
+        held = [row for row in rows if row.lease_owner]
+        if held and not force:
+            raise ConfigurationError(
+                f"{held[0].lease_owner} holds {held[0].shard_id} (of {len(held)} held): "
+                "stop the workers first, or pass --force if they are dead"
+            )
+        place = position_text(position)
+        lines = [
+            f"reset {row.shard_id} from {position_text(row.checkpoint)} to {place}" for row in rows
+        ]
+        _change(
+            table,
+            rows,
+            lambda row: _moved(row, position),
+            lines,
+            dry_run=dry_run,
+            yes=yes,
+            as_json=as_json,
+        )
+
+
+def _open(
+    app: str, address: str, region: str | None, profile: str | None
+) -> "AbstractContextManager[LeaseTable]":
+    from shardline.cli.lease_tables import lease_table_for
+
+    return lease_table_for(app, address, region, profile)  # type: ignore[return-value]
+
+
+def _chosen(
+    table: "LeaseTable", app: str, stream: str, shards: list[str] | None, everything: bool
+) -> "Iterator[LeaseRow]":
+    from shardline.dashboard.sighting import read_all_rows
+    from shardline.services.addresses import parse_address
+
+    if bool(shards) == everything:
+        raise ConfigurationError("name the shards, or pass --all")
+    rows = {row.shard_id: row for row in read_all_rows(table, app, parse_address(stream).name)}
+    if not rows:
+        raise ConfigurationError(f"there are no leases of {app!r} on {stream}: check --app")
+    for shard_id in shards or rows:
+        if shard_id not in rows:
+            raise ConfigurationError(
+                f"{app!r} has no lease for {shard_id}: `shardline leases {stream} …` lists them"
+            )
+        yield rows[shard_id]
+
+
+def _change(
+    table: "LeaseTable",
+    rows: "list[LeaseRow]",
+    change: "Callable[[LeaseRow], LeaseRow]",
+    lines: list[str],
+    *,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    from shardline.cli.output import print_json
+
+    if not as_json:
+        for line in lines:
+            typer.echo(("would " if dry_run else "") + line)
+        if not lines:
+            typer.echo("nothing to do")
+    if rows and not dry_run:
+        if not yes:
+            typer.confirm(f"Do this to {len(rows)} leases?", abort=True, err=True)
+        for row in rows:
+            table.swap_row(change(row), row)
+        header = table.read_header(rows[0].app_name, rows[0].stream_name)
+        if header is not None:
+            table.bump(header)  # so that workers look at once
+    if as_json:
+        print_json({"done": not dry_run, "changes": lines})
+
+
+def _moved(row: "LeaseRow", position: "Position") -> "LeaseRow":
+    return replace(
+        row,
+        checkpoint=position,
+        completed=False,
+        lease_owner=None,
+        given_to=None,
+        as_of=None,
+        gap="",
+        lease_count=row.lease_count + 1,
+    )
+
+
+def _position(text: str) -> "Position":
+    from shardline.cli.since import parse_since
+    from shardline.core.shards import TRIM_HORIZON, AtTime
+
+    since = parse_since(text, datetime.now(UTC))
+    if isinstance(since, datetime):
+        return AtTime(since)
+    if since == "latest":
+        raise InvalidPosition("latest means another place at every start: pass a time, such as 1s")
+    return TRIM_HORIZON

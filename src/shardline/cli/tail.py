@@ -1,0 +1,101 @@
+"""`shardline tail`: records as they come, in order."""
+
+import time
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shardline.cli.options import AsJson, EndpointUrl, Place, Profile, Region, StreamAddress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from shardline.streams.records import Record
+    from shardline.streams.stream import Stream
+
+_QUIET_SECONDS = 2.0
+"""Without --follow the end is where nothing came for this long: an empty page proves nothing."""
+
+_PAUSE_SECONDS = 0.1
+
+
+class Format(StrEnum):
+    """How a record is printed."""
+
+    PRETTY = "pretty"
+    JSON = "json"
+    RAW = "raw"
+
+
+def tail(
+    stream: StreamAddress,
+    since: Annotated[
+        str, typer.Option(help="10m, 2h, an ISO time, trim_horizon, or latest.")
+    ] = "latest",
+    key: Annotated[str | None, typer.Option(help="Only records with this partition key.")] = None,
+    shard: Annotated[str | None, typer.Option(help="Only records of this shard.")] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow/--no-follow", help="Wait for more, or end at the newest.")
+    ] = True,
+    most: Annotated[
+        int | None, typer.Option("--max", min=1, help="End after so many records.")
+    ] = None,
+    form: Annotated[
+        Format, typer.Option("--format", help="raw writes the payload's bytes and a newline.")
+    ] = Format.PRETTY,
+    as_json: AsJson = False,
+    region: Region = None,
+    endpoint_url: EndpointUrl = None,
+    profile: Profile = None,
+) -> None:
+    """Print records as they come, every key in order. Nothing is checkpointed."""
+    from shardline.cli.printing import printer_for
+    from shardline.cli.since import parse_since
+    from shardline.streams.stream import stream as open_stream
+
+    position = parse_since(since, datetime.now(UTC))
+    show = printer_for(Format.JSON if as_json else form)
+    place = Place(region=region, endpoint_url=endpoint_url, profile=profile)
+    if shard is not None:
+        _require_shard(stream, shard, place)
+    left = most
+    with open_stream(stream, position, **place) as records:
+        for record in _records(records, follow=follow):
+            if shard is not None and record.shard_id != shard:
+                continue
+            if key is not None and getattr(record, "partition_key", None) != key:
+                continue
+            show(record)
+            left = None if left is None else left - 1
+            if left == 0:
+                return
+
+
+def _records(stream: "Stream[Record]", *, follow: bool) -> "Iterator[Record]":
+    quiet_since = time.monotonic()
+    while True:
+        record = next(stream)
+        if record is not None:
+            quiet_since = time.monotonic()
+            yield record
+        elif not follow and time.monotonic() - quiet_since > _QUIET_SECONDS:
+            return
+        else:
+            time.sleep(_PAUSE_SECONDS)
+
+
+def _require_shard(address: str, shard_id: str, place: Place) -> None:
+    from shardline.errors import ShardNotFound
+    from shardline.services.connecting import connect
+
+    service = connect(address, **place)
+    try:
+        known = service.has_shard(shard_id)
+    finally:
+        service.close()
+    if not known:
+        raise ShardNotFound(
+            f"{address} has no shard {shard_id!r}: `shardline shards {address}` lists them"
+        )

@@ -1,0 +1,79 @@
+"""Where the page's snapshots come from: a live stream, or anything else with a `snapshot`."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Protocol
+
+from shardline.core.leasing_rows import released
+from shardline.dashboard.history import History
+from shardline.dashboard.sighting import look
+from shardline.errors import ConfigurationError, ShardlineError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shardline.dashboard.snapshot import Snapshot
+    from shardline.leases.port import LeaseTable
+    from shardline.services.port import StreamDescription, StreamService
+
+_DESCRIBE_SECONDS: Final = 60.0
+"""Describing a stream is budgeted per account; a stream made again may show a minute late."""
+
+
+class Watch(Protocol):
+    """Something that can be looked at again and again, from one thread at a time."""
+
+    def snapshot(self) -> Snapshot:
+        """Return what is to be seen now."""
+
+
+class LiveWatch:
+    """Watches a stream through its listing and, with an application, through its lease table.
+
+    It reads no records, and so takes nothing of the stream's read budget.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        service: StreamService,
+        table: LeaseTable | None = None,
+        app: str | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._service = service
+        self._table = table
+        self._app = app
+        self._clock = clock
+        self._history = History(address, app)
+        self._description: StreamDescription | None = None
+        self._described_at = 0.0
+        self._last: Snapshot | None = None
+
+    def snapshot(self) -> Snapshot:
+        """Look again. When that fails, return what was last seen with a notice that says so."""
+        try:
+            now = self._clock()
+            if self._description is None or now - self._described_at > _DESCRIBE_SECONDS:
+                self._description = self._service.describe()
+                self._described_at = now
+            sighting = look(self._service, now, self._table, self._app, self._description)
+        except ShardlineError as error:
+            if self._last is None:
+                raise
+            return replace(self._last, notice=str(error))
+        self._last = self._history.observe(sighting)
+        return self._last
+
+    def release(self, shard_id: str) -> str:
+        """Take a shard's lease away from its owner, so that another worker takes it."""
+        if self._table is None or self._app is None or self._description is None:
+            raise ConfigurationError("no leases are watched: start with --app and --lease-table")
+        rows = self._table.read_rows(self._app, self._description.name, [shard_id])
+        row = rows.get(shard_id)
+        if row is None or row.lease_owner is None:
+            raise ConfigurationError(f"nobody holds {shard_id}")
+        self._table.swap_row(released(row), row)
+        return f"released {shard_id}, which {row.lease_owner} held"
