@@ -89,6 +89,8 @@ class Look:
     """Read ahead at most so many."""
     window: timedelta | None
     """Probe at most this far behind `as_of`; None: as far as the present."""
+    closed: bool = False
+    """Whether the shard takes no more records: then its tip is its end, and nothing before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +187,11 @@ def give_up(ground: Ground, shard_id: str, *, now: datetime, reason: str) -> Gro
 
 
 def looks(
-    standpoints: Mapping[str, Standpoint], *, now: datetime, max_records: int | None
+    standpoints: Mapping[str, Standpoint],
+    *,
+    now: datetime,
+    max_records: int | None,
+    closed: AbstractSet[str] = frozenset(),
 ) -> tuple[Look, ...]:
     """Divide the records of a batch among the shards: those behind share one half by windows.
 
@@ -196,7 +202,7 @@ def looks(
         return ()
     if max_records is None:
         return tuple(
-            Look(shard_id, standpoint, FORWARD_RECORDS, None)
+            Look(shard_id, standpoint, FORWARD_RECORDS, None, shard_id in closed)
             for shard_id, standpoint in standpoints.items()
         )
     chosen = list(standpoints.items())[:max_records]
@@ -211,9 +217,9 @@ def looks(
             # One record more than the window's: the one that the probe finds behind it.
             window = timedelta(seconds=(share_behind - 1) / RECORDS_PER_SECOND)
             forward = min(FORWARD_RECORDS, share_behind)
-            planned.append(Look(shard_id, standpoint, forward, window))
+            planned.append(Look(shard_id, standpoint, forward, window, shard_id in closed))
         else:
-            planned.append(Look(shard_id, standpoint, share_near, timedelta(0)))
+            planned.append(Look(shard_id, standpoint, share_near, timedelta(0), shard_id in closed))
     return tuple(planned)
 
 

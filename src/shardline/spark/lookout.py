@@ -40,6 +40,7 @@ _FORWARD_BYTES: Final = 4_000_000
 """The most that one look reads ahead, a page more or less."""
 
 _PROBES: Final = 2
+_MOST_RECORDS: Final = 10_000
 _CLOCK_MARGIN: Final = timedelta(seconds=1)
 
 
@@ -50,6 +51,8 @@ class _Tip:
     at: Position
     cursor: ShardCursor
     as_of: datetime | None = None
+    behind: bool = False
+    """Whether the last look read as far ahead as it may, and more lay behind."""
     nothing_from: datetime | None = None
     record_bytes: float = 1_000
     calls: int = 0
@@ -103,7 +106,7 @@ class Lookout:
     def look(self, look: Look, *, until: datetime | None = None) -> Seen:
         """Look for the end of a shard's next range. What arrived behind `until` does not count."""
         tip = self._tips.get(look.shard_id)
-        if tip is None or tip.at != look.standpoint.position:
+        if tip is None or tip.at != look.standpoint.position or tip.cursor.ended:
             tip = _Tip(look.standpoint.position, self._cursor_at(look))
             self._tips[look.shard_id] = tip
         tip.calls = 0
@@ -116,13 +119,20 @@ class Lookout:
         return seen
 
     def _look(self, look: Look, tip: _Tip, until: datetime | None) -> Seen:
-        found = self._probe(look, tip, until) if self._service.finds_times else None
-        if found is None:
-            return self._read_forward(look, tip, until)
-        if look.window is not None:
+        """Read ahead first, for most shards are near their tip; probe where that was not enough."""
+        if look.window is None:
+            return self._look_to_the_tip(look, tip, until)
+        found = self._probe(look, tip, until) if tip.behind else None
+        if found is not None:
             return Seen(found, at_tip=False)
-        onwards = Look(look.shard_id, Standpoint(found.upto, found.as_of), 0, None)
-        return self._read_forward(onwards, tip, until)
+        return self._read_forward(look, tip, until, look.forward_records)
+
+    def _look_to_the_tip(self, look: Look, tip: _Tip, until: datetime | None) -> Seen:
+        seen = self._read_forward(look, tip, until, look.forward_records)
+        if not tip.behind:
+            return seen
+        found = self._probe(replace(look, standpoint=_at(seen.sight)), tip, until) or seen.sight
+        return self._read_forward(replace(look, standpoint=_at(found)), tip, until, None)
 
     def pin(self, shard_id: str) -> Standpoint:
         """Turn "latest" into a position that stays: behind the newest record, or a time."""
@@ -131,7 +141,7 @@ class Lookout:
             return Standpoint(AtTime(now), None)
         recent = ShardCursor(self._service, shard_id, AtTime(now - _CLOCK_MARGIN))
         for _ in range(_EMPTY_PAGES):
-            page = self._read(recent, 10_000)
+            page = self._read(recent, _MOST_RECORDS)
             if page.records.num_rows:
                 return Standpoint(*_last(page.records))
             if page.behind_ms == 0 or page.next_iterator is None:
@@ -183,22 +193,25 @@ class Lookout:
                 break
         return None
 
-    def _read_forward(self, look: Look, tip: _Tip, until: datetime | None) -> Seen:
-        """Read ahead to the tip, or as far as allowed. With no window there is only the tip."""
+    def _read_forward(
+        self, look: Look, tip: _Tip, until: datetime | None, most: int | None
+    ) -> Seen:
+        """Read ahead to the tip or the end, by at most so many records; None: however many."""
         sight = Sight(look.standpoint.position, look.standpoint.as_of)
-        unbounded = look.window is None
-        records_left, bytes_left, empty = look.forward_records, _FORWARD_BYTES, 0
-        while unbounded or (records_left > 0 and bytes_left > 0):
-            affordable = max(1, int(bytes_left / tip.record_bytes))
-            page = self._page(
-                tip.cursor, tip, 10_000 if unbounded else min(records_left, affordable)
-            )
+        tip.behind = False
+        count = read_bytes = empty = 0
+        while most is None or (count < most and read_bytes < _FORWARD_BYTES):
+            asked = _MOST_RECORDS
+            if most is not None:
+                affordable = int((_FORWARD_BYTES - read_bytes) / tip.record_bytes)
+                asked = max(1, min(most - count, affordable))
+            page = self._page(tip.cursor, tip, asked)
             records = _until(page.records, until)
             if records.num_rows:
                 sight = Sight(*_last(records))
                 tip.at = sight.upto
-                records_left -= records.num_rows
-                bytes_left -= records.nbytes
+                count += records.num_rows
+                read_bytes += records.nbytes
                 tip.record_bytes = max(1.0, records.nbytes / records.num_rows)
                 empty = 0
             if records.num_rows < page.records.num_rows:  # the rest does not count: not read
@@ -206,7 +219,7 @@ class Lookout:
                 return Seen(sight, at_tip=True)
             if tip.cursor.ended:
                 return Seen(Sight(SHARD_END, sight.as_of), at_tip=False)
-            if page.behind_ms == 0:
+            if page.behind_ms == 0 and page.records.num_rows < asked and not look.closed:
                 seen_at = page.service_time - _CLOCK_MARGIN
                 as_of = seen_at if sight.as_of is None else max(seen_at, sight.as_of)
                 return Seen(Sight(sight.upto, as_of), at_tip=True)
@@ -215,6 +228,7 @@ class Lookout:
                 if empty >= _EMPTY_PAGES:
                     # DynamoDB Streams never says that the tip is reached.
                     return Seen(sight, at_tip=page.behind_ms is None)
+        tip.behind = self._service.finds_times
         return Seen(sight, at_tip=False)
 
     def _page(self, cursor: ShardCursor, tip: _Tip, max_records: int) -> Page:
@@ -229,6 +243,10 @@ class Lookout:
         page = cursor.read(max_records)
         self._now = page.service_time if self._now is None else max(self._now, page.service_time)
         return page
+
+
+def _at(sight: Sight) -> Standpoint:
+    return Standpoint(sight.upto, sight.as_of)
 
 
 def _last(records: pa.RecordBatch) -> tuple[Position, datetime]:

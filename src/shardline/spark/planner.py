@@ -247,7 +247,12 @@ class Planner:
             and (self._until is None or shard_id not in self._done)
         ]
         standpoints = {shard_id: ground.standpoints[shard_id] for shard_id in due}
-        wanted = planning.looks(standpoints, now=self._now(), max_records=max_records)
+        wanted = planning.looks(
+            standpoints,
+            now=self._now(),
+            max_records=max_records,
+            closed={shard.id for shard in self._listed if shard.closed},
+        )
         found = self._threads().map(self._look_at, wanted)
         return {
             look.shard_id: seen
