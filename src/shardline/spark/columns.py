@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from shardline.services.columns import DYNAMODB_COLUMNS, KINESIS_COLUMNS
+from shardline.spark.fencing import fenced_schema
 from shardline.spark.options import KINESIS
 
 if TYPE_CHECKING:
@@ -38,11 +39,12 @@ def arrow_schema(format_name: str) -> pa.Schema:
     return pa.schema([_ADDED.get(name) or source.field(name) for name in names])
 
 
-def spark_schema(format_name: str) -> StructType:
+def spark_schema(format_name: str, *, with_fence: bool = False) -> StructType:
     """Return the columns of a format as Spark's types."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    return from_arrow_schema(arrow_schema(format_name))
+    schema = arrow_schema(format_name)
+    return from_arrow_schema(fenced_schema(schema) if with_fence else schema)
 
 
 def with_origin(

@@ -20,7 +20,8 @@ DYNAMODB_STREAMS: Final = "dynamodb-streams"
 _SHARED: Final = (
     "region", "endpointUrl", "roleArn", "profile", "startingPosition", "endingPosition",
     "failOnDataLoss", "maxRecordsPerBatch", "shardsPerTask",
-    "appName", "leaseTable", "workerName", "leaseSeconds",
+    "appName", "leaseTable", "leaseEndpointUrl", "workerName", "leaseSeconds",
+    "withFence", "stopFile",
 )  # fmt: skip
 _NAMES: Final = {
     KINESIS: ("streamName", "streamARN", "deaggregate", "verifyChecksums", *_SHARED),
@@ -59,6 +60,16 @@ class Connection:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaseOptions:
+    """How applications share a stream."""
+
+    app_name: str
+    table: Connection
+    worker_name: str | None
+    lease_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """What a query asked for. It travels to the executors, so it never holds a secret."""
 
@@ -72,10 +83,11 @@ class Options:
     deaggregate: bool
     verify_checksums: bool
     item_schema: str | None
-    app_name: str | None
-    lease_table: str | None
-    worker_name: str | None
-    lease_seconds: float
+    leases: LeaseOptions | None
+    with_fence: bool
+    """Add the columns that a consumer's sink needs: see `spark.columns`."""
+    stop_file: str | None
+    """A file on the driver that asks to plan no more; it is removed when all is let go."""
 
 
 def read_options(format_name: str, given: Mapping[str, str]) -> Options:
@@ -100,8 +112,33 @@ def read_options(format_name: str, given: Mapping[str, str]) -> Options:
         deaggregate=values.get_as("deaggregate", _truth, True),
         verify_checksums=values.get_as("verifyChecksums", _truth, True),
         item_schema=values.get("itemSchema"),
-        app_name=values.get("appName"),
-        lease_table=values.get("leaseTable"),
+        leases=_leases(values),
+        with_fence=values.get_as("withFence", _truth, False),
+        stop_file=values.get("stopFile"),
+    )
+
+
+def _leases(values: _Values) -> LeaseOptions | None:
+    app_name, table = values.get("appName"), values.get("leaseTable")
+    if (app_name is None) != (table is None):
+        given, missing = ("appName", "leaseTable") if app_name else ("leaseTable", "appName")
+        raise ConfigurationError(f"option {given} needs {missing}: together they share a stream")
+    if app_name is None or table is None:
+        return None
+    if re.match(r"[^/]+://[^/@]*:[^/@]+@", table):
+        raise ConfigurationError(
+            "option leaseTable holds a password, and options end up in plans and logs: leave it "
+            "out and set PGPASSWORD, or use a password file"
+        )
+    return LeaseOptions(
+        app_name=app_name,
+        table=Connection(
+            table,
+            region=values.get("region"),
+            endpoint_url=values.get("leaseEndpointUrl"),
+            profile=values.get("profile"),
+            role_arn=values.get("roleArn"),
+        ),
         worker_name=values.get("workerName"),
         lease_seconds=values.get_as("leaseSeconds", _positive, 10),
     )

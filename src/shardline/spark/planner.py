@@ -26,6 +26,7 @@ from shardline.spark.lookout import Lookout, Seen
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
+    from pathlib import Path
 
     from shardline.core.offsets import Range
     from shardline.core.shards import Position
@@ -54,6 +55,7 @@ class Planner:
         *,
         start: Position,
         fail_on_data_loss: bool = True,
+        stop_file: Path | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -61,6 +63,8 @@ class Planner:
         self._ownership = ownership
         self._start = start
         self._fail_on_data_loss = fail_on_data_loss
+        self._stop_file = stop_file
+        self._stopped = False
         self._monotonic = monotonic
         self._sleep = sleep
         self._lookout = Lookout(service, monotonic)
@@ -100,6 +104,8 @@ class Planner:
             self._ownership.acknowledge(committed)
             self._committed = committed
             self._nothing_before = 0.0
+        if self._asked_to_stop():
+            return None
         while True:
             if self._monotonic() >= self._nothing_before:
                 planned = self._plan(committed, max_records)
@@ -124,7 +130,19 @@ class Planner:
             if self._fail_on_data_loss:
                 raise GapError(_describe_gap(shard_id, before[shard_id], _AGED))
             logger.warning("%s", _describe_gap(shard_id, before[shard_id], _AGED))
-        return self._ownership.confirm(full)
+        return self._ownership.confirm(planned)
+
+    def begins(self, shard_id: str, item: Range) -> bool:
+        """Say whether a confirmed range is the first of its shard under its epoch."""
+        return self._ownership.begins(shard_id, item)
+
+    def _asked_to_stop(self) -> bool:
+        """Plan no more once the stop file is there; all is acknowledged by then, and let go."""
+        if self._stop_file is not None and not self._stopped and self._stop_file.exists():
+            self._ownership.release()
+            self._stopped = True
+            self._stop_file.unlink(missing_ok=True)
+        return self._stopped
 
     def stop(self) -> None:
         """Let go of leases, threads and connections."""
@@ -163,7 +181,7 @@ class Planner:
     def _settle(self, committed: Offset, created_at: datetime) -> Ground:
         retention = self._retention()
         while True:
-            ground = planning.settle(
+            ground = self._ownership.settle(
                 committed,
                 self._listed,
                 created_at=created_at,

@@ -39,6 +39,8 @@ class ShardRange:
 
     shard_id: str
     range: Range
+    begins: bool = False
+    """Whether it is the first of its shard under its epoch."""
 
 
 def read_ranges(

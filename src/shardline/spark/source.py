@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -20,6 +21,7 @@ from shardline.core.offsets import Offset
 from shardline.core.planning import tasks
 from shardline.errors import ConfigurationError
 from shardline.spark.columns import arrow_schema, spark_schema, with_origin
+from shardline.spark.fencing import fenced
 from shardline.spark.options import DYNAMODB_STREAMS, KINESIS, Options, read_options
 from shardline.spark.ownership import Ownership, SoleOwner
 from shardline.spark.reader import ShardRange, read_ranges, service_for
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from shardline.services.port import StreamService
     from shardline.spark.planner import Planner
 
 
@@ -71,9 +74,10 @@ class ShardedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the ranges that `end` holds, shared among tasks."""
-        ranges = self._plans().confirm(Offset.from_json(start), Offset.from_json(end))
+        plans = self._plans()
+        ranges = plans.confirm(Offset.from_json(start), Offset.from_json(end))
         return [
-            ShardRanges(tuple(ShardRange(shard_id, item) for shard_id, item in task))
+            ShardRanges(tuple(ShardRange(k, v, plans.begins(k, v)) for k, v in task))
             for task in tasks(ranges, self._options.shards_per_task)
         ]
 
@@ -83,8 +87,15 @@ class ShardedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise TypeError(f"not a partition of this source: {partition!r}")
         schema = arrow_schema(self._options.format)
         stream = self._options.connection.address.partition("://")[2]
-        for shard_id, records in read_ranges(self._options.connection, partition.ranges):
-            yield with_origin(records, schema, stream=stream, shard_id=shard_id)
+        rows = (
+            (shard_id, with_origin(records, schema, stream=stream, shard_id=shard_id))
+            for shard_id, records in read_ranges(self._options.connection, partition.ranges)
+        )
+        if self._options.with_fence:
+            yield from fenced(rows, partition.ranges, schema)
+        else:
+            for _, records in rows:
+                yield records
 
     def commit(self, end: dict[str, Any]) -> None:
         """Do nothing: it comes a batch late or never; `latestOffset` is told by its `start`."""
@@ -101,11 +112,13 @@ class ShardedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
             _stop_on_sigterm()
             options = self._options
+            service = service_for(options.connection)
             self._planner = Planner(
-                service_for(options.connection),
-                ownership_for(options),
+                service,
+                ownership_for(options, service),
                 start=options.start,
                 fail_on_data_loss=options.fail_on_data_loss,
+                stop_file=Path(options.stop_file) if options.stop_file else None,
             )
         return self._planner
 
@@ -123,8 +136,7 @@ class _Source(DataSource):
     def schema(self) -> StructType:
         """Check the options, which makes a mistake show at load(), and return the columns."""
         os.environ["SPARK_HIDE_TRACEBACK"] = "1"  # our messages are whole in one line
-        self._options()
-        return spark_schema(self.format)
+        return spark_schema(self.format, with_fence=self._options().with_fence)
 
     def streamReader(self, schema: StructType) -> ShardedStreamReader:  # noqa: ARG002, N802
         """Return the reader of a streaming query."""
@@ -147,11 +159,13 @@ class DynamoDBStreamsSource(_Source):
     format = DYNAMODB_STREAMS
 
 
-def ownership_for(options: Options) -> Ownership:
+def ownership_for(options: Options, service: StreamService) -> Ownership:
     """Return who decides which shards may be planned."""
-    if options.lease_table or options.app_name:
-        raise ConfigurationError("appName and leaseTable are not supported yet: leave them out")
-    return SoleOwner()
+    if options.leases is None:
+        return SoleOwner()
+    from shardline.spark.leased import leased_owner
+
+    return leased_owner(options, options.leases, service)
 
 
 def _max_records(limit: ReadLimit) -> int | None:
