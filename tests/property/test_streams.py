@@ -90,6 +90,7 @@ class Queue:
             self.twin.split(still_open[index].id)
 
     def disturb(self, stream: Stream[Any]) -> None:
+        stream.heartbeat()
         self.twin.account.faults.add("stale-listing", "ListShards")
 
     def parents(self) -> dict[str, tuple[str, ...]]:
