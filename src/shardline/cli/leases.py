@@ -109,7 +109,7 @@ def reset(
     shards: ShardIds = None,
     everything: Everything = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Also where a worker still holds the lease.")
+        bool, typer.Option("--force", help="Although workers left leases or heartbeats behind.")
     ] = False,
     region: Region = None,
     profile: Profile = None,
@@ -126,12 +126,8 @@ def reset(
     position = _position(to)
     with _open(app, lease_table, region, profile) as table:
         rows = list(_chosen(table, app, stream, shards, everything))
-        held = [row for row in rows if row.lease_owner]
-        if held and not force:
-            raise ConfigurationError(
-                f"{held[0].lease_owner} holds {held[0].shard_id} (of {len(held)} held): "
-                "stop the workers first, or pass --force if they are dead"
-            )
+        if not force:
+            _require_nobody_works(table, rows)
         place = position_text(position)
         lines = [
             f"reset {row.shard_id} from {position_text(row.checkpoint)} to {place}" for row in rows
@@ -201,6 +197,18 @@ def _change(
             table.bump(header)  # so that workers look at once
     if as_json:
         print_json({"done": not dry_run, "changes": lines})
+
+
+def _require_nobody_works(table: "LeaseTable", rows: "list[LeaseRow]") -> None:
+    """Refuse while workers may run: they remember what they completed, and would not look again."""
+    owners = {row.lease_owner for row in rows if row.lease_owner}
+    for row in rows[:1]:
+        owners |= {beat.worker for beat in table.read_heartbeats(row.app_name, row.stream_name)}
+    if owners:
+        raise ConfigurationError(
+            f"{min(owners)} ({len(owners)} in all) may still work: stop the workers first, "
+            "or pass --force if they are dead"
+        )
 
 
 def _moved(row: "LeaseRow", position: "Position") -> "LeaseRow":

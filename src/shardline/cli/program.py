@@ -78,6 +78,21 @@ class Program(TyperGroup):
         f"[bold]{code.value}[/bold] {meaning}" for code, meaning in _MEANINGS.items()
     )
 
+    def main(self, args: Any = None, prog_name: Any = None, *rest: Any, **more: Any) -> Any:
+        """Run as a program: a mistake in what was typed is one line, too."""
+        if not more.pop("standalone_mode", True):
+            return super().main(args, prog_name, *rest, **{**more, "standalone_mode": False})
+        try:
+            code = super().main(args, prog_name, *rest, **{**more, "standalone_mode": False})
+        except typer.Abort:
+            say_error("nothing was done: it was not confirmed")
+            code = ExitCode.FAILED
+        except Exception as error:
+            if not hasattr(error, "format_message"):  # which usage errors of every typer have
+                raise
+            code = _explain(error)
+        sys.exit(code if isinstance(code, int) else ExitCode.OK)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was asked for."""
         try:
@@ -93,6 +108,16 @@ class Program(TyperGroup):
             # The reader of our output (`| head`) has gone: that is its right, and no error.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(128 + signal.SIGPIPE) from None
+
+
+def _explain(usage_error: Any) -> int:
+    context = getattr(usage_error, "ctx", None)
+    if type(usage_error).__name__ == "NoArgsIsHelpError":
+        usage_error.show()
+    else:
+        see = f" See: {context.command_path} --help" if context else ""
+        say_error(f"{usage_error.format_message().rstrip('.?')}.{see}")
+    return ExitCode.USAGE
 
 
 def _print_version(wanted: bool) -> None:

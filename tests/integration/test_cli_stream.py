@@ -1,0 +1,210 @@
+"""The commands against a stream that lives: the embedded service over HTTP, split and merged."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner
+
+from shardline.cli import app
+from shardline.core.leasing_rows import Heartbeat, LeaseRow
+from shardline.core.shards import TRIM_HORIZON, After, AtTime, SequenceNumber
+from shardline.leases.opening import open_table
+from shardline.local import Service
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from shardline.leases.port import LeaseTable
+
+FIRST, SECOND = "shardId-000000000000", "shardId-000000000001"
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Service]:
+    """A stream of two shards; the first was split after four records."""
+    with Service() as running:
+        running.create_stream("orders", 2)
+        kinesis = running.client()
+        hash_key = {"StreamName": "orders", "ExplicitHashKey": "0"}
+        for number in range(3):
+            data = json.dumps({"number": number}).encode()
+            kinesis.put_record(**hash_key, PartitionKey="a", Data=data)
+        kinesis.put_record(**hash_key, PartitionKey="b\x1b[31m", Data=b"\x1b[2Jboo")
+        kinesis.split_shard(StreamName="orders", ShardToSplit=FIRST, NewStartingHashKey=str(2**126))
+        kinesis.put_record(**hash_key, PartitionKey="a", Data=b'{"number": 3}')
+        yield running
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/leases.db"
+
+
+@pytest.fixture
+def table(address: str, service: Service) -> Iterator[LeaseTable]:
+    """The leases of an application that reads the first shard and has not begun the second."""
+    opened = open_table(address)
+    opened.prepare()
+    made = service.client().describe_stream_summary(StreamName="orders")
+    created = made["StreamDescriptionSummary"]["StreamCreationTimestamp"]
+    opened.swap_row(
+        LeaseRow(
+            "billing", "orders", FIRST, created, lease_owner="w1/a", epoch=4, lease_count=9,
+            checkpoint=After(SequenceNumber("7")), as_of=datetime.now(UTC),
+        ),
+        None,
+    )  # fmt: skip
+    opened.swap_row(LeaseRow("billing", "orders", SECOND, created), None)
+    yield opened
+    opened.close()
+
+
+def run(service: Service | None, *typed: str, code: int = 0) -> str:
+    place = ["--endpoint-url", service.endpoint_url] if service else []
+    result = CliRunner().invoke(app, [*typed, *place])
+    assert result.exit_code == code, result.output
+    return result.stdout
+
+
+def leased(address: str) -> list[str]:
+    return ["kinesis://orders", "--app", "billing", "--lease-table", address]
+
+
+def test_shards_as_a_tree_without_control_codes(service: Service) -> None:
+    text = run(service, "shards", "kinesis://orders")
+    assert "├─ shardId-000000000002" in text
+    assert "4 shards: 1 closed, 3 open" in text
+    assert "\x1b" not in text
+
+
+@pytest.mark.req("K-24")
+def test_shards_with_leases_say_who_works_and_who_waits_for_whom(
+    service: Service, table: LeaseTable, address: str
+) -> None:
+    shown = json.loads(run(service, "shards", *leased(address), "--json"))["shards"]
+    assert [(s["id"][-1], s["state"], s["owner"], s["waits_for"]) for s in shown] == [
+        ("0", "readable", "w1/a", []),
+        ("1", "readable", None, []),
+        ("2", "waiting", None, [FIRST]),
+        ("3", "waiting", None, [FIRST]),
+    ]
+    assert f"waiting for {FIRST}" in run(service, "shards", *leased(address))
+
+
+@pytest.mark.req("O-02", "O-03")
+def test_tail_prints_every_key_in_order_through_the_split(service: Service) -> None:
+    lines = run(
+        service, "tail", "kinesis://orders", "--since", "trim_horizon", "--key", "a",
+        "--no-follow", "--json",
+    ).splitlines()  # fmt: skip
+    assert [json.loads(json.loads(line)["data"])["number"] for line in lines] == [0, 1, 2, 3]
+
+
+def test_tail_shows_hostile_records_as_text(service: Service) -> None:
+    text = run(
+        service, "tail", "kinesis://orders", "--since", "10m", "--shard", FIRST, "--max", "4"
+    )
+    assert "b\\x1b[31m  \\x1b[2Jboo" in text
+    assert "\x1b" not in text
+
+
+def test_tail_raw_writes_the_payload_as_it_is(service: Service) -> None:
+    out = run(service, "tail", "kinesis://orders", "--since", "1h", "--max", "1", "--format", "raw")
+    assert out == '{"number": 0}\n'
+
+
+def test_tail_follows_until_interrupted(service: Service) -> None:
+    with subprocess.Popen(
+        [
+            *(sys.executable, "-c", "from shardline.cli import main; main()"),
+            *("tail", "kinesis://orders", "--since", "trim_horizon", "--json"),
+            *("--endpoint-url", service.endpoint_url),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as tail:
+        assert tail.stdout is not None
+        before = [tail.stdout.readline() for _ in range(5)]
+        service.client().put_record(StreamName="orders", PartitionKey="new", Data=b"later")
+        assert json.loads(tail.stdout.readline())["data"] == "later"
+        assert len(before) == 5
+        os.kill(tail.pid, signal.SIGINT)
+        assert tail.wait(timeout=30) == 130
+        assert tail.stderr is not None
+        assert tail.stderr.read() == ""
+
+
+def test_doctor_tries_the_stream_and_the_table(
+    service: Service, table: LeaseTable, address: str
+) -> None:
+    typed = ["doctor", "--stream", "kinesis://orders", "--lease-table", address, "--json"]
+    findings = {finding["name"]: finding for finding in json.loads(run(service, *typed))}
+    for name in ("Python", "region", "endpoint", "may describe", "may list", "may read"):
+        assert findings[name]["outcome"] == "fine", findings[name]
+    assert findings["lease table"]["outcome"] == "fine"
+
+
+def test_doctor_fails_with_the_reason_where_something_is_missing(service: Service) -> None:
+    text = run(service, "doctor", "--stream", "kinesis://nothing", code=1)
+    assert "✗ may describe" in text
+    assert "check the name, region and account" in text
+
+
+def test_leases_show_owner_epoch_checkpoint_and_lag(
+    service: Service, table: LeaseTable, address: str
+) -> None:
+    text = run(service, "leases", *leased(address))
+    assert "w1" in text
+    assert "after 7" in text
+    first, second = json.loads(run(service, "leases", *leased(address), "--json"))["leases"]
+    assert (first["owner"], first["epoch"], first["checkpoint"]) == ("w1/a", 4, "after 7")
+    assert 0 <= first["lag_seconds"] < 3600
+    assert second["owner"] is None
+
+
+def test_a_dry_run_changes_nothing_and_release_only_the_owner(
+    table: LeaseTable, address: str
+) -> None:
+    before = table.read_rows("billing", "orders", [FIRST])[FIRST]
+    typed = ["leases", "release", *leased(address), "--all"]
+    assert run(None, *typed, "--dry-run") == f"would release {FIRST} from w1/a\n"
+    assert table.read_rows("billing", "orders", [FIRST])[FIRST] == before
+    run(None, *typed, "--yes")
+    after = table.read_rows("billing", "orders", [FIRST])[FIRST]
+    assert (after.lease_owner, after.checkpoint) == (None, before.checkpoint)
+    assert after.version > before.version
+
+
+def test_reset_is_refused_while_somebody_works(table: LeaseTable, address: str) -> None:
+    typed = ["leases", "reset", *leased(address), "--all", "--to", "trim_horizon", "--yes"]
+    assert "stop the workers first" in CliRunner().invoke(app, typed).stderr
+    run(None, "leases", "release", *leased(address), "--all", "--yes")
+    table.swap_heartbeat(Heartbeat("billing", "orders", "w2/b"), None)
+    assert "stop the workers first" in CliRunner().invoke(app, typed).stderr
+    assert table.read_rows("billing", "orders", [FIRST])[FIRST].checkpoint != TRIM_HORIZON
+    run(None, *typed, "--force")
+    assert table.read_rows("billing", "orders", [FIRST])[FIRST].checkpoint == TRIM_HORIZON
+
+
+def test_reset_moves_one_shard_to_a_time(table: LeaseTable, address: str) -> None:
+    run(None, "leases", "reset", *leased(address), SECOND, "--to", "2026-01-01T00:00Z", "--yes")
+    rows = table.read_rows("billing", "orders", [FIRST, SECOND])
+    assert rows[SECOND].checkpoint == AtTime(datetime(2026, 1, 1, tzinfo=UTC))
+    assert rows[FIRST].checkpoint == After(SequenceNumber("7"))
+
+
+def test_the_dashboard_prints_a_snapshot(service: Service, table: LeaseTable, address: str) -> None:
+    typed = ["dashboard", "--stream", *leased(address), "--json"]
+    snapshot = json.loads(run(service, *typed))
+    assert snapshot["app"] == "billing"
+    assert [worker["name"] for worker in snapshot["workers"]] == ["w1/a"]

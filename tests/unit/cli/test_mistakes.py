@@ -1,0 +1,130 @@
+"""The common mistakes, as a table: each gives one helpful line and a non-zero exit code."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner
+
+from shardline.cli import app
+from shardline.core.leasing_rows import LeaseRow
+from shardline.leases.opening import open_table
+from shardline.local import Service
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+USAGE, FAILED, SERVICE = 2, 1, 3
+LEASED = "--app billing --lease-table {table}"
+
+# What was typed, the exit code, and what the one line must say.
+MISTAKES: list[tuple[str, int, str]] = [
+    # a command or an option that there is not
+    ("shard kinesis://orders", USAGE, "No such command 'shard'. Did you mean 'shards'"),
+    ("shards kinesis://orders --jsno", USAGE, "--json"),
+    ("shards", USAGE, "Missing argument 'STREAM'"),
+    ("dashboard", USAGE, "Missing option '--stream'"),
+    ("tail kinesis://orders --format xml", USAGE, "'xml' is not one of 'pretty', 'json', 'raw'"),
+    ("tail kinesis://orders --max 0", USAGE, "--max"),
+    ("tail kinesis://orders --max many", USAGE, "--max"),
+    # an address that is none
+    ("shards orders", USAGE, "write kinesis://orders or dynamodb://orders"),
+    ("tail kinesys://orders", USAGE, "write kinesis://orders"),
+    ("shards kinesis://", USAGE, "is not the name of a stream"),
+    ("dashboard --stream orders", USAGE, "write kinesis://orders"),
+    # something that is not there
+    ("shards kinesis://nothing {endpoint}", SERVICE, "not found"),
+    ("tail kinesis://nothing {endpoint}", SERVICE, "not found"),
+    ("dashboard --stream kinesis://nothing {endpoint}", SERVICE, "not found"),
+    ("tail kinesis://orders --shard shardId-9 {endpoint}", SERVICE, "shardline shards"),
+    ("shards kinesis://orders --profile nobody", USAGE, "list-profiles"),
+    # a time or place that is none
+    ("tail kinesis://orders --since yesterday", USAGE, "write 10m"),
+    ("tail kinesis://orders --since 2999-01-01T00:00:00Z", USAGE, "lies in the future"),
+    # leases
+    ("shards kinesis://orders --app billing {endpoint}", USAGE, "--lease-table"),
+    ("shards kinesis://orders --lease-table {table} {endpoint}", USAGE, "--app NAME"),
+    ("shards kinesis://orders --app a --lease-table leases {endpoint}", USAGE, "sqlite:///FILE"),
+    ("leases kinesis://orders --app billing", USAGE, "Missing option '--lease-table'"),
+    (f"leases kinesis://orders {LEASED} {{endpoint}}", USAGE, "has it run yet?"),
+    (f"leases release kinesis://orders {LEASED}", USAGE, "name the shards, or pass --all"),
+    (f"leases release kinesis://orders {LEASED} --all", USAGE, "no leases of 'billing'"),
+    (f"leases reset kinesis://orders {LEASED} --all", USAGE, "Missing option '--to'"),
+    (f"leases reset kinesis://orders {LEASED} --all --to latest", USAGE, "pass a time"),
+    # the page
+    ("dashboard --stream kinesis://orders --port {taken} {endpoint}", USAGE, "pass another --port"),
+    ("dashboard --stream kinesis://orders --port 99999", USAGE, "--port"),
+    ("dashboard --stream kinesis://orders --token abc {endpoint}", USAGE, "8 characters"),
+]
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    path: Path = tmp_path_factory.mktemp("leases") / "leases.db"
+    table = open_table(f"sqlite:///{path}")
+    table.prepare()
+    table.close()
+    with Service() as service, socket.create_server(("127.0.0.1", 0)) as listener:
+        service.create_stream("orders", 1)
+        yield {
+            "endpoint": f"--endpoint-url {service.endpoint_url}",
+            "table": f"sqlite:///{path}",
+            "taken": str(listener.getsockname()[1]),
+        }
+
+
+@pytest.mark.parametrize(("typed", "code", "says"), MISTAKES, ids=[m[0] for m in MISTAKES])
+def test_a_mistake_gives_one_helpful_line(
+    names: dict[str, str], typed: str, code: int, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    result = CliRunner().invoke(app, typed.format(**names).split())
+    assert result.exit_code == code, result.output
+    assert says in result.stderr, result.stderr
+    assert "Traceback" not in result.output
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+
+
+def test_missing_credentials_and_region_say_which_options_help(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    result = CliRunner().invoke(app, ["shards", "kinesis://orders"])
+    assert result.exit_code == USAGE
+    assert "pass --region …, or set AWS_REGION" in result.stderr
+
+
+def test_debug_shows_where_an_error_came_from() -> None:
+    result = CliRunner().invoke(app, ["--debug", "shards", "orders"])
+    assert type(result.exception).__name__ == "ConfigurationError"
+
+
+def test_the_page_without_its_extra_says_what_to_install(
+    names: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
+    monkeypatch.delitem(sys.modules, "shardline.dashboard.server", raising=False)
+    typed = "dashboard --stream kinesis://orders {endpoint}".format(**names)
+    result = CliRunner().invoke(app, typed.split())
+    assert result.exit_code == USAGE
+    assert "pip install 'shardline[local]'" in result.stderr
+
+
+def test_nothing_is_done_without_a_yes(names: dict[str, str]) -> None:
+    table = open_table(names["table"])
+    row = LeaseRow("shop", "orders", "s", datetime.now(UTC), lease_owner="w/1", epoch=1)
+    table.swap_row(row, None)
+    typed = "leases release kinesis://orders --app shop --lease-table {table} s".format(**names)
+    result = CliRunner().invoke(app, typed.split(), input="n\n")
+    assert result.exit_code == FAILED
+    assert "not confirmed" in result.stderr
+    assert table.read_rows("shop", "orders", ["s"])["s"] == row
+    table.close()

@@ -1,0 +1,69 @@
+"""The program as a whole: help with an example for each command, exit codes, version, start-up."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from shardline import errors
+from shardline.cli import app
+from shardline.cli.program import ExitCode, exit_code_of, for_command_line
+
+COMMANDS = [
+    ["shards"], ["tail"], ["doctor"], ["dashboard"], ["local"],
+    ["leases"], ["leases", "show"], ["leases", "release"], ["leases", "reset"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_help_has_an_example(command: list[str]) -> None:
+    result = CliRunner().invoke(app, [*command, "--help"])
+    assert result.exit_code == 0
+    assert "Example" in result.output
+    assert f"shardline {command[0]}" in result.output
+
+
+def test_the_help_documents_every_exit_code() -> None:
+    text = " ".join(CliRunner().invoke(app, ["--help"]).output.split())
+    for code in ExitCode:
+        assert f"{code.value} " in text[text.index("Exit codes") :]
+
+
+def test_version() -> None:
+    result = CliRunner().invoke(app, ["--version"])
+    assert result.exit_code == 0
+    assert result.output.startswith("shardline ")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.ConfigurationError, ExitCode.USAGE),
+        (errors.InvalidPosition, ExitCode.USAGE),
+        (errors.StreamNotFound, ExitCode.SERVICE),
+        (errors.Throttled, ExitCode.SERVICE),
+        (errors.GapError, ExitCode.GAP),
+        (errors.PromiseBroken, ExitCode.FAILED),
+        (errors.LeaseLost, ExitCode.FAILED),
+    ],
+)
+def test_each_kind_of_error_has_its_exit_code(
+    error: type[errors.ShardlineError], code: ExitCode
+) -> None:
+    assert exit_code_of(error("x")) is code
+
+
+def test_an_error_speaks_of_options_and_is_one_line() -> None:
+    assert for_command_line("pass region=… or\n  profile=…") == "pass --region … or --profile …"
+
+
+def test_the_program_starts_without_loading_what_is_heavy() -> None:
+    heavy = {"boto3", "botocore", "pyarrow", "numpy", "pyspark", "aiohttp", "sqlalchemy"}
+    script = "import sys, shardline.cli; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert not heavy.intersection(loaded)
