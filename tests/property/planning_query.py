@@ -121,7 +121,7 @@ class Query:
         """Go on until nothing comes any more."""
         quiet = 0
         while quiet < 5:
-            quiet = quiet + 1 if self.step() <= 0 else 0
+            quiet = quiet + 1 if self.step() == -1 else 0
             self.world.twin.clock.advance(6)
 
     def last(self) -> Offset:

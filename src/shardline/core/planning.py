@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 from shardline.core.lineage import Lineage, marks_in_use, trace
 from shardline.core.offsets import Gap, Mark, Offset, Range
 from shardline.core.shards import (
-    LATEST,
     SHARD_END,
     TRIM_HORIZON,
     After,
@@ -24,7 +23,8 @@ from shardline.core.shards import (
     Shard,
     TrimHorizon,
 )
-from shardline.core.starting import begin, begin_later
+from shardline.core.starting import Beginning, begin, begin_later
+from shardline.errors import InvalidPosition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -136,6 +136,9 @@ def settle(
             position, parents[shard_id], standpoints, drained, oldest_kept=now - retention
         )
         standpoints[shard_id] = Standpoint(position, as_of)
+    for shard_id, standpoint in standpoints.items():
+        if _found_in_parent(standpoint.position, parents.get(shard_id, ()), drained):
+            standpoints[shard_id] = replace(standpoint, position=TRIM_HORIZON)
     in_use = marks_in_use(listed, drained.keys())
     return Ground(
         start=committed.start,
@@ -291,21 +294,13 @@ def tasks(
     return tuple(tuple(full[index::count]) for index in range(count))
 
 
-def _beginning(committed: Offset, listed: Collection[Shard], known: AbstractSet[str]) -> _Begun:
+def _beginning(committed: Offset, listed: Collection[Shard], known: AbstractSet[str]) -> Beginning:
     start = committed.start
     if not isinstance(start, TrimHorizon | Latest | AtTime):
-        start = LATEST  # began at a token: what is older than its shards is behind us
+        raise InvalidPosition(f"an offset cannot have begun at {start}")
     if committed.created_at is None and not known:
-        begun = begin(listed, start)
-    else:
-        begun = begin_later(listed, known, start)
-    return _Begun(begun.positions, begun.skipped)
-
-
-@dataclass(frozen=True, slots=True)
-class _Begun:
-    positions: Mapping[str, Position]
-    skipped: frozenset[str]
+        return begin(listed, start)
+    return begin_later(listed, known, start)
 
 
 def _first_as_of(
@@ -325,6 +320,17 @@ def _first_as_of(
         standpoints[parent].as_of if parent in standpoints else drained[parent].as_of
         for parent in parents
         if parent in standpoints or parent in drained
+    )
+
+
+def _found_in_parent(
+    position: Position, parents: Sequence[str], drained: Mapping[str, Mark]
+) -> bool:
+    """Say whether the time looked for was found in a parent: from there on lineage rules."""
+    return isinstance(position, AtTime) and any(
+        (drained[parent].as_of or position.time) > position.time
+        for parent in parents
+        if parent in drained
     )
 
 

@@ -40,6 +40,7 @@ _FORWARD_BYTES: Final = 4_000_000
 """The most that one look reads ahead, a page more or less."""
 
 _PROBES: Final = 2
+_HALVINGS: Final = 20
 _MOST_RECORDS: Final = 10_000
 _CLOCK_MARGIN: Final = timedelta(seconds=1)
 
@@ -128,11 +129,18 @@ class Lookout:
         return self._read_forward(look, tip, until, look.forward_records)
 
     def _look_to_the_tip(self, look: Look, tip: _Tip, until: datetime | None) -> Seen:
+        if look.closed and until is None:
+            return Seen(Sight(SHARD_END, look.standpoint.as_of), at_tip=False)
         seen = self._read_forward(look, tip, until, look.forward_records)
         if not tip.behind:
             return seen
-        found = self._probe(replace(look, standpoint=_at(seen.sight)), tip, until) or seen.sight
-        return self._read_forward(replace(look, standpoint=_at(found)), tip, until, None)
+        nearest = seen.sight
+        for _ in range(_HALVINGS):
+            further = self._probe(replace(look, standpoint=_at(nearest)), tip, until)
+            if further is None:
+                break
+            nearest = further
+        return self._read_forward(replace(look, standpoint=_at(nearest)), tip, until, None)
 
     def pin(self, shard_id: str) -> Standpoint:
         """Turn "latest" into a position that stays: behind the newest record, or a time."""

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from shardline.core.shards import LATEST, TRIM_HORIZON, AtTime, Position
 from shardline.errors import ConfigurationError, InvalidPosition
+from shardline.spark.tokens import offset_of_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from shardline.core.offsets import Offset
 
 KINESIS: Final = "kinesis"
 DYNAMODB_STREAMS: Final = "dynamodb-streams"
@@ -76,6 +79,8 @@ class Options:
     format: str
     connection: Connection
     start: Position
+    resume: Offset | None
+    """Where a token stands, if that is the start."""
     end: Position
     fail_on_data_loss: bool
     max_records_per_batch: int
@@ -93,6 +98,7 @@ class Options:
 def read_options(format_name: str, given: Mapping[str, str]) -> Options:
     """Read the options of a format, or raise a `ConfigurationError` of one line."""
     values = _Values(format_name, given)
+    token = (values.get("startingPosition") or "").lstrip().startswith("{")
     return Options(
         format=format_name,
         connection=Connection(
@@ -102,7 +108,8 @@ def read_options(format_name: str, given: Mapping[str, str]) -> Options:
             profile=values.get("profile"),
             role_arn=values.get("roleArn"),
         ),
-        start=values.get_as("startingPosition", read_position, _LATEST),
+        start=_LATEST if token else values.get_as("startingPosition", read_position, _LATEST),
+        resume=values.get_as("startingPosition", _resume, None) if token else None,
         end=values.get_as("endingPosition", read_position, _LATEST),
         fail_on_data_loss=values.get_as("failOnDataLoss", _truth, True),
         max_records_per_batch=values.get_as(
@@ -160,7 +167,7 @@ def read_position(text: str) -> Position:
     except ValueError:
         raise ConfigurationError(
             f"{text!r} is no position: write trim_horizon, latest, or a time such as "
-            "2026-11-15T12:00:00Z"
+            "2026-11-15T12:00:00Z, or a token of shardline.stream"
         ) from None
 
 
@@ -225,6 +232,13 @@ def _unknown(format_name: str, key: str, bare: str, known: Mapping[str, str]) ->
     name = _KNOWN_ELSEWHERE.get(bare) or (known[near[0]] if near else None)
     hint = f"did you mean {name}?" if name else f"known are {', '.join(sorted(known.values()))}"
     return f'format "{format_name}" has no option {key}: {hint}'
+
+
+def _resume(token: str) -> Offset | None:
+    try:
+        return offset_of_token(token)
+    except InvalidPosition as error:
+        raise ConfigurationError(str(error)) from None
 
 
 def _truth(text: str) -> bool:

@@ -264,7 +264,19 @@ class Planner:
             if self._lookout.next_look_at(shard_id) <= now
             and (self._until is None or shard_id not in self._done)
         ]
-        standpoints = {shard_id: ground.standpoints[shard_id] for shard_id in due}
+        seen: dict[str, Seen] = {}
+        # More shards than records allowed: look at the next ones where the first have nothing.
+        for wave in _waves(due, max_records):
+            seen |= self._look_together(
+                {shard_id: ground.standpoints[shard_id] for shard_id in wave}, max_records
+            )
+            if any(found.sight.upto != ground.standpoints[k].position for k, found in seen.items()):
+                break
+        return seen
+
+    def _look_together(
+        self, standpoints: Mapping[str, Standpoint], max_records: int | None
+    ) -> dict[str, Seen]:
         wanted = planning.looks(
             standpoints,
             now=self._now(),
@@ -350,6 +362,11 @@ def _describe_gap(shard_id: str, standpoint: Standpoint, reason: str) -> str:
         f"gap in {shard_id} behind {standpoint.position}{since}: {reason}. Records may be lost. To "
         "go on with what is left, set failOnDataLoss to false; the gap is then kept in the offset"
     )
+
+
+def _waves(shard_ids: list[str], size: int | None) -> list[list[str]]:
+    size = size or len(shard_ids) or 1
+    return [shard_ids[at : at + size] for at in range(0, len(shard_ids), size)]
 
 
 def _whole_ms(time: datetime) -> datetime:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -20,11 +24,11 @@ from pyspark.sql.streaming.datasource import (
 from shardline.core.offsets import Offset
 from shardline.core.planning import tasks
 from shardline.errors import ConfigurationError
-from shardline.spark.columns import arrow_schema, spark_schema, with_origin
-from shardline.spark.fencing import fenced
+from shardline.spark.columns import spark_schema
 from shardline.spark.options import DYNAMODB_STREAMS, KINESIS, Options, read_options
 from shardline.spark.ownership import Ownership, SoleOwner
-from shardline.spark.reader import ShardRange, read_ranges, service_for
+from shardline.spark.reader import ShardRange, service_for
+from shardline.spark.rows import ShardRanges, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,13 +40,6 @@ if TYPE_CHECKING:
     from shardline.spark.planner import Planner
 
 
-@dataclass
-class ShardRanges(InputPartition):
-    """What one task reads: one range or several, one after the other."""
-
-    ranges: tuple[ShardRange, ...]
-
-
 class ShardedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """One query's source. All but `read` is called on one object, in a process of its own."""
 
@@ -52,7 +49,7 @@ class ShardedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return an offset of which nothing is resolved: that is the first plan's work."""
-        return Offset(self._options.start).to_json()
+        return (self._options.resume or Offset(self._options.start)).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Bound every batch, unless the trigger asks for everything."""
@@ -83,19 +80,7 @@ class ShardedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a task's ranges."""
-        if not isinstance(partition, ShardRanges):
-            raise TypeError(f"not a partition of this source: {partition!r}")
-        schema = arrow_schema(self._options.format)
-        stream = self._options.connection.address.partition("://")[2]
-        rows = (
-            (shard_id, with_origin(records, schema, stream=stream, shard_id=shard_id))
-            for shard_id, records in read_ranges(self._options.connection, partition.ranges)
-        )
-        if self._options.with_fence:
-            yield from fenced(rows, partition.ranges, schema)
-        else:
-            for _, records in rows:
-                yield records
+        return rows_of(self._options, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Do nothing: it comes a batch late or never; `latestOffset` is told by its `start`."""
@@ -142,6 +127,13 @@ class _Source(DataSource):
         """Return the reader of a streaming query."""
         os.environ["SPARK_HIDE_TRACEBACK"] = "1"
         return ShardedStreamReader(self._options())
+
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
+        """Return the reader of a bounded range."""
+        from shardline.spark.batch import ShardedReader
+
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        return ShardedReader(self._options())
 
     def _options(self) -> Options:
         return read_options(self.format, self.options)
