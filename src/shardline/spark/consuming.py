@@ -1,0 +1,162 @@
+"""Runs a consumer on Spark: one query from the source, under leases, into the consumer's sink."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from shardline.errors import ConfigurationError
+from shardline.services.addresses import parse_address
+from shardline.spark.options import DYNAMODB_STREAMS, KINESIS, read_options
+from shardline.spark.sink import FORMAT, sink_for
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from shardline.spark.consumer import ShardConsumer
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_LEASE_TABLE: Final = "sqlite:///shardline-leases.db"
+"""For the workers of one machine that are started in the same folder."""
+
+_POLL_SECONDS: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """How a consumption ended."""
+
+    handed_back: bool
+    """Every lease was released with all that was acknowledged: nothing will be repeated."""
+    failure: str | None
+
+
+class Consumption:
+    """A consumer that runs. End it with `stop`, and the others need not wait for its leases."""
+
+    def __init__(self, query: StreamingQuery, workplace: Path) -> None:
+        self.query = query
+        self._workplace = workplace
+        self._stop_file = stop_file_in(workplace)
+
+    def wait(self, timeout_seconds: float | None = None) -> bool:
+        """Wait until the query ends by itself; False if it still runs. Raises what it met."""
+        if timeout_seconds is None:
+            self.query.awaitTermination()
+            return True
+        return bool(self.query.awaitTermination(timeout_seconds))  # type: ignore[arg-type]
+
+    def stop(self, grace_seconds: float = 30.0, abandon: threading.Event | None = None) -> Stopped:
+        """End after the batch that runs, checkpoint it, and give every lease back.
+
+        A batch that takes longer than the grace, or `abandon`, is broken off: it is not
+        acknowledged, and whoever gets its shards repeats it.
+        """
+        self._stop_file.touch()
+        abandon = abandon or threading.Event()
+        waited = 0.0
+        while self._stop_file.exists() and self.query.isActive and waited < grace_seconds:
+            if abandon.wait(_POLL_SECONDS):
+                break
+            waited += _POLL_SECONDS
+        handed_back = not self._stop_file.exists()
+        self.query.stop()
+        failure = self.query.exception()
+        shutil.rmtree(self._workplace, ignore_errors=True)
+        return Stopped(handed_back, str(failure) if failure else None)
+
+
+def consume(
+    spark: SparkSession,
+    consumer: ShardConsumer,
+    *,
+    stream: str,
+    app: str | None = None,
+    lease_table: str | None = None,
+    lease_endpoint_url: str | None = None,
+    worker_name: str | None = None,
+    lease_seconds: int = 10,
+    start: str = "trim_horizon",
+    ephemeral: bool = False,
+    checkpoint: str | None = None,
+    max_records_per_batch: int = 10_000,
+    region: str | None = None,
+    endpoint_url: str | None = None,
+    profile: str | None = None,
+    role_arn: str | None = None,
+    fail_on_data_loss: bool = True,
+) -> Consumption:
+    """Run a consumer on a stream, and return while it runs.
+
+    Workers of the same `app` share the stream through the lease table. `ephemeral` needs neither:
+    it begins at the latest point, alone, and remembers nothing. A `checkpoint` folder is needed
+    only to go on with the very batch that a killed driver had planned; the lease table alone is
+    enough to lose nothing.
+    """
+    if spark.conf.get("spark.speculation", "false") == "true":
+        raise ConfigurationError(
+            "spark.speculation is on: two attempts of a task would deliver side by side. Set it "
+            "to false"
+        )
+    if not ephemeral and app is None:
+        raise ConfigurationError("name the app whose workers share the stream: app=…")
+    workplace = Path(tempfile.mkdtemp(prefix="shardline-"))
+    given: dict[str, Any] = {
+        "region": region,
+        "endpointUrl": endpoint_url,
+        "profile": profile,
+        "roleArn": role_arn,
+        "startingPosition": "latest" if ephemeral else start,
+        "failOnDataLoss": str(fail_on_data_loss).lower(),
+        "maxRecordsPerBatch": max_records_per_batch,
+        "withFence": "true",
+        "stopFile": stop_file_in(workplace),
+    }
+    if not ephemeral:
+        given |= {
+            "appName": app,
+            "leaseTable": _absolute(lease_table or DEFAULT_LEASE_TABLE),
+            "leaseEndpointUrl": lease_endpoint_url,
+            "workerName": worker_name,
+            "leaseSeconds": lease_seconds,
+        }
+    where = parse_address(stream)
+    name = "streamARN" if where.stream_arn else _NAME[where.service]
+    given[name] = where.stream_arn or where.name
+    options = {name: str(value) for name, value in given.items() if value is not None}
+    format_name = KINESIS if where.service == "kinesis" else DYNAMODB_STREAMS
+    read = read_options(format_name, options)  # a mistake shows here, before Spark is asked
+    spark.dataSource.register(sink_for(consumer, read.connection, read.leases))
+    query = (
+        spark.readStream.format(format_name)
+        .options(**options)
+        .load()
+        .writeStream.format(FORMAT)
+        .queryName(f"{app or 'ephemeral'} on {stream}")
+        .option("checkpointLocation", checkpoint or str(workplace / "checkpoint"))
+        .start()
+    )
+    return Consumption(query, workplace)
+
+
+def stop_file_in(workplace: Path) -> Path:
+    """Return the file that asks the source to plan no more."""
+    return workplace / "stop"
+
+
+def _absolute(lease_table: str) -> str:
+    """Make the path of a SQLite file whole: Spark's processes work in folders of their own."""
+    prefix = "sqlite:///"
+    if not lease_table.startswith(prefix):
+        return lease_table
+    return prefix + str(Path(lease_table.removeprefix(prefix)).absolute())
+
+
+_NAME: Final = {"kinesis": "streamName", "dynamodb": "tableName"}

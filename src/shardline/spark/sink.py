@@ -1,0 +1,107 @@
+"""The user's consumer as a Spark sink: its deliveries run in the tasks that read the records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from shardline.leases.opening import open_table
+from shardline.spark.consumer import DeadLetter, ShardConsumer
+from shardline.spark.dead_letters import open_dead_letters
+from shardline.spark.delivering import Counts, Delivering
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from shardline.leases.port import LeaseTable
+    from shardline.spark.options import Connection, LeaseOptions
+
+FORMAT = "shardline-consumer"
+_BATCH_ID = "streaming.sql.batchId"
+
+
+@dataclass
+class Delivered(WriterCommitMessage):
+    """What one task did."""
+
+    counts: Counts
+
+
+class ConsumerWriter(DataSourceStreamArrowWriter):
+    """Writes a batch by delivering it. A task that raises is run again by Spark, or fails it."""
+
+    def __init__(
+        self, consumer: ShardConsumer, stream: Connection, leases: LeaseOptions | None
+    ) -> None:
+        self._consumer = consumer
+        self._stream = stream
+        self._leases = leases
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Deliver a task's rows."""
+        context = TaskContext.get()
+        if context is None:
+            raise RuntimeError("a sink writes in a Spark task only")
+        delivering = Delivering(
+            self._consumer,
+            batch=int(context.getLocalProperty(_BATCH_ID) or 0),
+            attempt=context.taskAttemptId(),
+            still_held=partial(_still_held, self._leases, self._stream.address),
+            dead_letters=(
+                open_dead_letters(self._consumer.failure.to, self._stream)
+                if isinstance(self._consumer.failure, DeadLetter)
+                else None
+            ),
+        )
+        return Delivered(delivering.run(iterator))
+
+
+def sink_for(
+    consumer: ShardConsumer, stream: Connection, leases: LeaseOptions | None
+) -> type[DataSource]:
+    """Return a Spark sink that delivers to this consumer; register it, then name its format."""
+
+    class ConsumerSink(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return FORMAT
+
+        def streamWriter(  # noqa: N802 - Spark's name
+            self,
+            schema: StructType,  # noqa: ARG002
+            overwrite: bool,  # noqa: ARG002
+        ) -> ConsumerWriter:
+            return ConsumerWriter(consumer, stream, leases)
+
+    return ConsumerSink
+
+
+def _still_held(leases: LeaseOptions | None, stream_name: str, shard_id: str, epoch: int) -> bool:
+    """Ask the table whether a lease is still of this epoch and not given back."""
+    if leases is None:
+        return True
+    row = _table(leases.table).read_rows(leases.app_name, stream_name, [shard_id]).get(shard_id)
+    return row is not None and row.epoch == epoch and row.lease_owner is not None
+
+
+@lru_cache(maxsize=8)
+def _table(connection: Connection) -> LeaseTable:
+    """Keep the connection to a lease table for as long as the Python worker lives."""
+    return open_table(
+        connection.address,
+        region=connection.region,
+        endpoint_url=connection.endpoint_url,
+        profile=connection.profile,
+        role_arn=connection.role_arn,
+    )
