@@ -46,7 +46,9 @@ def _tell(seed: int) -> int:
         print(f"seed {seed}: all promises kept")
         return 0
     shrunk = shrink(outcome)
-    print(f"seed {seed} with {len(shrunk.faults)} of {len(outcome.faults)} faults: {shrunk.failure}")
+    print(
+        f"seed {seed} with {len(shrunk.faults)} of {len(outcome.faults)} faults: {shrunk.failure}"
+    )
     print(shrunk.story)
     print(f"replay: make simulate SEED={seed}")
     return 1

@@ -54,16 +54,25 @@ class Network:
     outage: bool = False
     timeout_seconds: float = 1.0
 
-    def fate(self) -> tuple[float, float, bool, bool]:
-        """Return: seconds until applied, seconds from then to the reply, applied?, answered?"""
+    troubled_until: float = 0.0
+    """When the last fault of the network ends."""
+
+    def fate(self, cut_off: bool) -> tuple[float, float, bool, bool]:
+        """Return: seconds until applied, seconds from then to the reply, applied?, answered?
+
+        Less than nothing to the reply: the caller gives up before the request is applied.
+        """
         random = self.random
         there = 0.002 + 0.02 * random.random()
         if self.slow_seconds and random.random() < 0.5:
             there += self.slow_seconds * random.random()
         back = 0.02 * random.random() if random.random() < 0.2 else 0.0
-        if self.outage:
+        if self.outage or cut_off:
             return there, 0.0, False, False
         if self.loss and random.random() < self.loss:
+            if random.random() < 0.3:
+                late = 3.0 * random.random()
+                return self.timeout_seconds + late, -late, True, False
             return there, self.timeout_seconds, random.random() < 0.5, False
         return there, back, True, True
 
@@ -76,8 +85,10 @@ class Process:
         self._network = network
         self._rate = rate
         self._offset = 1000.0 * network.random.random()
+        self.began_at = clockwork.now
         self.alive = True
-        self._paused_until = 0.0
+        self.paused_until = 0.0
+        self.cut_off_until = 0.0
         self._activities: set[Activity] = set()
 
     def clock(self) -> float:
@@ -89,11 +100,19 @@ class Process:
         self._step(activity, partial(next, activity))
 
     def pause(self, seconds: float) -> None:
-        self._paused_until = max(self._paused_until, self._clockwork.now + seconds)
+        self.paused_until = max(self.paused_until, self._clockwork.now + seconds)
+
+    def cut_off(self, seconds: float) -> None:
+        """Let no call of this process get through for a while."""
+        self.cut_off_until = max(self.cut_off_until, self._clockwork.now + seconds)
+
+    @property
+    def troubled_until(self) -> float:
+        return max(self.paused_until, self.cut_off_until)
 
     @property
     def paused(self) -> bool:
-        return self._clockwork.now < self._paused_until
+        return self._clockwork.now < self.paused_until
 
     def kill(self) -> None:
         """End all activities where they are; requests that are under way are not called back."""
@@ -107,7 +126,7 @@ class Process:
         if not self.alive:
             return
         if self.paused:
-            self._clockwork.at(self._paused_until, partial(self._step, activity, advance))
+            self._clockwork.at(self.paused_until, partial(self._step, activity, advance))
             return
         try:
             wish = advance()
@@ -127,8 +146,11 @@ class Process:
         else:
             self._step(activity, partial(activity.send, value))
 
-    def _call(self, call: Callable[[], Any], resume: Callable[[Any, Exception | None], None]) -> None:
-        there, back, applied, answered = self._network.fate()
+    def _call(
+        self, call: Callable[[], Any], resume: Callable[[Any, Exception | None], None]
+    ) -> None:
+        cut_off = self._clockwork.now < self.cut_off_until
+        there, back, applied, answered = self._network.fate(cut_off)
 
         def arrive() -> None:
             value, error = None, None
@@ -139,9 +161,14 @@ class Process:
                     error = raised
             if not answered:
                 value, error = None, TableUnavailable("no answer")
+            if back < 0:
+                return
             if back:
                 self._clockwork.at(self._clockwork.now + back, partial(resume, value, error))
             else:
                 resume(value, error)
 
-        self._clockwork.at(self._clockwork.now + there, arrive)
+        now = self._clockwork.now
+        self._clockwork.at(now + there, arrive)
+        if back < 0:
+            self._clockwork.at(now + there + back, partial(resume, None, TableUnavailable("late")))

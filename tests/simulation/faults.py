@@ -12,6 +12,7 @@ KINDS = {
     "crash": 3, "pause": 3, "deploy": 3, "lose": 2, "slow": 2, "lag": 2, "outage": 2, "drift": 1,
     "split": 4, "merge": 4, "storm": 1, "late listing": 2, "cut listing": 1, "expire": 1,
     "delete row": 1, "delete header": 1, "delete heartbeat": 1, "newcomer": 1, "overlap": 2, "recreate": 1,
+    "cut off": 2, "hang": 1,
 }  # fmt: skip
 
 

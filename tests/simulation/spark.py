@@ -30,7 +30,16 @@ if TYPE_CHECKING:
 
 APP = "app"
 LEASE_SECONDS = 6.0
-TIMES = LeaseTimes(lease_seconds=LEASE_SECONDS, checkpoint_seconds=4.0, retention_seconds=30.0)
+TIMES = LeaseTimes(
+    lease_seconds=LEASE_SECONDS,
+    checkpoint_seconds=4.0,
+    retention_seconds=30.0,
+    stall_seconds=4 * LEASE_SECONDS,
+)
+
+
+class WorkedWithoutLease(Exception):
+    """A worker planned a shard that somebody else had had for a whole lease time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +67,7 @@ class Worker:
 
     def __init__(
         self,
+        number: int,
         name: str,
         stream: SimStream,
         table: SimTable,
@@ -67,6 +77,7 @@ class Worker:
         today: Callable[[], datetime],
         capacity: int | None = None,
     ) -> None:
+        self.number = number
         self.name = name
         self.stream = stream
         self._table = table
@@ -80,6 +91,8 @@ class Worker:
         self.max_records = 5
         self._incarnations = 0
         self.overlap = 0.0
+        self.hung = False
+        self.on_left: Callable[[Worker, list[str]], None] = lambda worker, owned: None
         self._executors = Process(clockwork, network)  # other machines: they outlive the driver
         self.process: Process | None = None
         self.coordinator: Coordinator | None = None
@@ -88,10 +101,16 @@ class Worker:
     def up(self) -> bool:
         return self.process is not None and self.process.alive
 
+    @property
+    def well(self) -> bool:
+        """Say whether it works: up, and its query alive."""
+        return self.up and not self.hung
+
     def start(self) -> None:
         if self.up:
             return
         self._incarnations += 1
+        self.hung = False
         process = Process(self._clockwork, self._network, self.rate)
         coordinator = Coordinator(
             self._table,
@@ -104,7 +123,7 @@ class Worker:
             goes_on_after_gaps=True,
             clock=process.clock,
             today=self._today,
-            incarnation=str(self._incarnations),
+            incarnation=f"{self.number}.{self._incarnations}",
         )
         self._served: dict[str, Range] = {}
         self.process, self.coordinator = process, coordinator
@@ -119,20 +138,28 @@ class Worker:
         process, coordinator = self.process, self.coordinator
         if process is None or coordinator is None or not process.alive:
             return
-        rate, paused = process._rate, process._paused_until
-        clock = process.clock
         process.kill()
-        last = Process(self._clockwork, self._network, rate)
-        last._offset = clock() - self._clockwork.now * rate
-        last._paused_until = paused
+        last = Process(self._clockwork, self._network, process._rate)
+        last._offset = process._offset
+        last.paused_until, last.cut_off_until = process.paused_until, process.cut_off_until
         self.process = last
         if len(self.disk.offsets) == self.disk.committed:
             self._acknowledge(coordinator)
         last.spawn(self._shut_down(coordinator, last))
 
+    def hang(self) -> None:
+        """The query dies and its process stays: nothing is read any more."""
+        self.hung = True
+
     def _shut_down(self, coordinator: Coordinator, process: Process) -> Activity:
+        owned = [
+            i
+            for i, row in self._table.rows_of((APP, self.stream.name)).items()
+            if row.lease_owner == coordinator.owner
+        ]
         yield from coordinator.leave_steps()
         process.alive = False
+        self.on_left(self, owned)
         yield Sleep(0.0)
 
     # --- the driver -------------------------------------------------------------------------
@@ -151,13 +178,17 @@ class Worker:
         self.process.spawn(self._ticks(coordinator))
         while True:
             yield Sleep(0.3 + self._random.random())
+            while self.hung:
+                yield Sleep(5.0)
             self._acknowledge(coordinator)
             ranges = self._plan(coordinator)
             if ranges:
                 disk.offsets.append(ranges)
                 yield Sleep(0.02)
                 held = coordinator.held()
-                kept = [r for r in ranges if r.shard_id in held and held[r.shard_id].epoch == r.epoch]
+                kept = [
+                    r for r in ranges if r.shard_id in held and held[r.shard_id].epoch == r.epoch
+                ]
                 yield from self._run_batch(coordinator, kept)
 
     def _resume(self, coordinator: Coordinator, ranges: tuple[Range, ...]) -> Activity:
@@ -185,6 +216,11 @@ class Worker:
                 continue
             if shard_id not in stream.shards or coordinator._created_at() != stream.created_at:
                 continue
+            epoch, since = self._table.taken_at[stream.name, shard_id]
+            # A namesake takes from a worker that lives; no rule tells that one soon.
+            late = self._clockwork.now > since + LEASE_SECONDS and self.name != "w"
+            if epoch > lease.epoch and late:
+                raise WorkedWithoutLease(f"{coordinator.owner} on {shard_id} under {lease.epoch}")
             after = _number(lease.checkpoint)
             limit = 1 + self._random.randrange(self.max_records)
             records = stream.after(shard_id, after, limit)
@@ -209,7 +245,9 @@ class Worker:
         for r in ranges:
             attempt = 0
             if self._random.random() < self.overlap:  # an executor that is thought lost goes on
-                self._executors.spawn(self._task(coordinator.owner, r, Fence(r.epoch, batch, 0), 2.0))
+                self._executors.spawn(
+                    self._task(coordinator.owner, r, Fence(r.epoch, batch, 0), 2.0)
+                )
                 attempt = 1
             yield from self._task(coordinator.owner, r, Fence(r.epoch, batch, attempt), 0.2)
         self._served = {r.shard_id: r for r in ranges}

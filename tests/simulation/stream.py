@@ -37,7 +37,9 @@ class SimStream:
 
     finds_times = True
 
-    def __init__(self, name: str, clockwork: Clockwork, random: Random, checker: PromiseChecker, shards: int) -> None:
+    def __init__(
+        self, name: str, clockwork: Clockwork, random: Random, checker: PromiseChecker, shards: int
+    ) -> None:
         self.name = name
         self.checker = checker
         self._clockwork = clockwork

@@ -10,6 +10,7 @@ from shardline.leases.memory import MemoryLeaseTable
 from shardline.leases.port import RowPage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from random import Random
 
     from tests.simulation.stream import SimStream
@@ -31,8 +32,12 @@ class SimTable(MemoryLeaseTable):
         self._old_beats: dict[tuple[str, str], tuple[Heartbeat, ...]] = {}
         self._highest_epoch: dict[tuple[str, str, str], int] = {}
         self._deleted: dict[tuple[str, str, str], LeaseRow] = {}
-        self.writes = 0
         self.rewinds = 0
+        self.now: Callable[[], float] = lambda: 0.0
+        self.on_steal: Callable[[LeaseRow, LeaseRow], None] = lambda old, new: None
+        """Called when a lease changes hands that was not released."""
+        self.taken_at: dict[tuple[str, str], tuple[int, float]] = {}
+        """Each shard's epoch, and since when."""
 
     # --- reads that lag ---------------------------------------------------------------------
 
@@ -58,12 +63,13 @@ class SimTable(MemoryLeaseTable):
         key = (new.app_name, new.stream_name, new.shard_id)
         stored = self._rows.get(key[:2], {}).get(new.shard_id)
         super().swap_row(new, expected)
-        self.writes += 1
         stream = self._streams[new.stream_name]
         highest = self._highest_epoch.get(key, 0)
         if new.epoch < highest:
             raise TableBroken(f"the epoch of {new.shard_id} fell from {highest} to {new.epoch}")
         self._highest_epoch[key] = new.epoch
+        if new.epoch > highest:
+            self.taken_at[key[1:]] = (new.epoch, self.now())
         if new.stream_created_at != stream.created_at:
             return  # a worker that has not noticed yet that the stream was made again
         if stored is None:
@@ -78,11 +84,16 @@ class SimTable(MemoryLeaseTable):
         taken = new.lease_owner not in (None, old.lease_owner)
         if taken and new.epoch <= old.epoch:
             raise TableBroken(f"{new.shard_id} was taken without a new epoch")
+        if taken and old.lease_owner is not None:
+            self.on_steal(old, new)
         if new.gap and not old.gap:
             return
         if new.checkpoint != old.checkpoint:
             stream.checker.checkpointed(
-                stream.named(new.shard_id), old.epoch, _sequence(new.checkpoint), old.lease_owner or ""
+                stream.named(new.shard_id),
+                old.epoch,
+                _sequence(new.checkpoint),
+                old.lease_owner or "",
             )
 
     def _made(self, key: tuple[str, str, str], new: LeaseRow) -> None:

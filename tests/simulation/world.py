@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
+    from shardline.core.leasing_rows import LeaseRow
+
 FAULTY_SECONDS = 8 * LEASE_SECONDS
 HEALING_SECONDS = 14 * LEASE_SECONDS
 
@@ -37,6 +39,14 @@ class Outcome:
     stale: int
 
 
+class LeaseStolen(Exception):
+    """A lease of a worker that was well was taken as if it were dead."""
+
+
+class NotHandedOver(Exception):
+    """A worker left in peace, and its shards stayed without an owner."""
+
+
 class World:
     """Workers, one or two streams, a table and a network."""
 
@@ -49,10 +59,15 @@ class World:
         self._random = Random(seed + 2)
         self.checker = PromiseChecker()
         self.streams = {
-            name: SimStream(name, self.clockwork, self._random, self.checker, random.randrange(1, 5))
+            name: SimStream(
+                name, self.clockwork, self._random, self.checker, random.randrange(1, 5)
+            )
             for name in ("a", "b")[: random.choice((1, 1, 1, 2))]
         }
         self.table = SimTable(self.streams, Random(seed + 3))
+        self.table.now = lambda: self.clockwork.now
+        self.table.on_steal = self._judge_steal
+        self._one_name = random.random() < 0.1
         self.capacity = random.choice((None, None, None, 2))
         self.workers: list[Worker] = []
         for i in range(random.randrange(2, 5) * len(self.streams)):
@@ -86,9 +101,10 @@ class World:
     def _add_worker(self, number: int, start_at: float) -> None:
         stream = list(self.streams.values())[number % len(self.streams)]
         worker = Worker(
-            f"w{number}", stream, self.table, self.clockwork, self.network, self._random, self.today,
+            number, "w" if self._one_name else f"w{number}", stream, self.table, self.clockwork, self.network, self._random, self.today,
             capacity=self.capacity,
         )  # fmt: skip
+        worker.on_left = self._expect_successors
         self.workers.append(worker)
         self.clockwork.at(start_at, worker.start)
 
@@ -105,6 +121,8 @@ class World:
         stream = list(self.streams.values())[fault.target % len(self.streams)]
         space = (APP, stream.name)
         network = self.network
+        if fault.kind in {"lose", "slow", "lag", "outage"}:
+            network.troubled_until = max(network.troubled_until, fault.at + fault.seconds)
         match fault.kind:
             case "crash":
                 worker.crash()
@@ -112,6 +130,11 @@ class World:
             case "pause":
                 if worker.process is not None:
                     worker.process.pause(fault.seconds)
+            case "cut off":
+                if worker.process is not None:
+                    worker.process.cut_off(2 * fault.seconds)
+            case "hang":
+                worker.hang()
             case "deploy":
                 worker.deploy()
                 self._later(fault, worker.start)
@@ -161,6 +184,60 @@ class World:
             case _:
                 raise ValueError(fault.kind)
 
+    @property
+    def _calm(self) -> bool:
+        """Say whether the network has been well for so long that nobody can be mistaken."""
+        return self.clockwork.now > self.network.troubled_until + 2 * LEASE_SECONDS
+
+    def _judge_steal(self, old: LeaseRow, new: LeaseRow) -> None:
+        """A worker that is well loses nothing to the expiry of its leases."""
+        for worker in self.workers:
+            if worker.coordinator is None or worker.coordinator.owner != old.lease_owner:
+                continue
+            process = worker.process
+            if worker.well and self._calm and process is not None and not self._one_name:
+                well_since = max(process.troubled_until, process.began_at)
+                if self.clockwork.now > well_since + 2 * LEASE_SECONDS:
+                    raise LeaseStolen(
+                        f"{new.shard_id}, by {new.lease_owner} from {old.lease_owner}"
+                    )
+
+    def _expect_successors(self, left: Worker, owned: list[str]) -> None:
+        """What a worker gave back on leaving is taken at once by the others."""
+        others = [w for w in self.workers if w.stream is left.stream and w is not left]
+        if not self._calm or self.capacity is not None or not all(w.well for w in others):
+            return
+        if left.hung or (left.process is not None and left.process.troubled_until > 0):
+            return
+        began, incarnation = self.clockwork.now, left.stream.incarnation
+        self.clockwork.at(
+            began + LEASE_SECONDS * 0.7,
+            partial(self._judge_handover, began, others, left.stream, incarnation, owned),
+        )
+
+    def _judge_handover(
+        self,
+        began: float,
+        others: list[Worker],
+        stream: SimStream,
+        incarnation: int,
+        owned: list[str],
+    ) -> None:
+        undisturbed = self._calm and stream.incarnation == incarnation
+        for worker in others:
+            process = worker.process
+            if not worker.well or process is None:
+                return
+            undisturbed &= began > max(process.troubled_until, process.began_at) + 2 * LEASE_SECONDS
+        rows = self.table.rows_of((APP, stream.name))
+        for shard_id in owned if undisturbed and others else ():
+            row = rows.get(shard_id)
+            shard = stream.shards.get(shard_id)
+            if row is not None and not row.completed and shard is not None and not shard.gone:
+                _, since = self.table.taken_at[stream.name, shard_id]
+                if since < began - 1.0:  # nobody took it since
+                    raise NotHandedOver(f"{shard_id} after its owner left: {row}")
+
     def _later(self, fault: Fault, action: Callable[[], None]) -> None:
         self.clockwork.at(fault.at + fault.seconds, action)
 
@@ -171,8 +248,10 @@ class World:
         self.network.outage = self.table.lagging = False
         for stream in self.streams.values():
             stream.cut_listings = False
-            if not any(w.up for w in self.workers if w.stream is stream):
-                next(w for w in self.workers if w.stream is stream).start()
+            if not any(w.well for w in self.workers if w.stream is stream):
+                worker = next(w for w in self.workers if w.stream is stream)
+                worker.crash()
+                worker.start()
 
     # --- judgement --------------------------------------------------------------------------
 
@@ -187,7 +266,7 @@ class World:
     def _unsettled(self, stream: SimStream) -> str:
         """Say what is not as it should be once nothing fails any more."""
         rows = self.table.rows_of((APP, stream.name))
-        workers = [w for w in self.workers if w.up and w.stream is stream and w.coordinator]
+        workers = [w for w in self.workers if w.well and w.stream is stream and w.coordinator]
         live = {w.coordinator.owner: 0 for w in workers if w.coordinator}
         for row in rows.values():
             if row.lease_owner in live and row.stream_created_at == stream.created_at:
@@ -212,7 +291,9 @@ class World:
             if idle:
                 return f"{idle} have no owner that lives: {rows[idle[0]]}"
             prefix = f"{stream.name}."
-            waiting = [n for n, h in self.checker._shards.items() if h.undelivered and n.startswith(prefix)]
+            waiting = [
+                n for n, h in self.checker._shards.items() if h.undelivered and n.startswith(prefix)
+            ]
             return f"not all delivered: {waiting}" if waiting else ""
         if idle:
             said = [w.coordinator.leasing.unowned for w in workers if w.coordinator]

@@ -232,6 +232,8 @@ class Leasing:
 
     def renewal(self, now: float) -> Renew | RequestHandover | None:
         """Return the heartbeat to write, if it is time."""
+        if self._signed_at is None:
+            self._signed_at = now
         self._notice_lapse(now)
         asks = tuple(sorted(self._handovers.asked_at))
         asked = self._beat_stored is not None and not set(asks) <= set(self._beat.asks)
@@ -448,7 +450,7 @@ class Leasing:
 
     def _share(self, header: Header, now: float) -> Iterator[Instruction]:
         """Make what is missing, take what is free, and ask for the rest of my share."""
-        yield from self._making.make(header, self.ledger, self.peers, self._position, now)
+        yield from self._making.make(header, self.ledger, self.peers, now)
         takes = [
             i
             for i in self._dealing.mine(self.ledger, self.peers, now)[:_TAKES_AT_ONCE]
@@ -512,13 +514,6 @@ class Leasing:
         elif shard_id in self._work:
             del self._work[shard_id]
             self._stirred = True
-
-    def _position(self, lost: LeaseRow) -> Position:
-        """Return where a lost row goes on: its holder knows more than the table did."""
-        work = self._work.get(lost.shard_id)
-        if work is None or work.epoch != lost.epoch or work.acknowledged is None:
-            return lost.checkpoint
-        return further(lost.checkpoint, work.acknowledged)
 
     def _note(self, now: float, text: str) -> None:
         self._story.append(f"{now:9.2f} {self.owner}: {text}")

@@ -9,11 +9,10 @@ from shardline.core.leasing_instructions import Bump, Create
 from shardline.core.leasing_rows import EPOCHS_PER_MOVE, Header, LeaseRow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from shardline.core.leasing_ledger import Ledger
     from shardline.core.leasing_peers import Peers
-    from shardline.core.shards import Position
 
 
 class Making:
@@ -41,7 +40,6 @@ class Making:
         header: Header,
         ledger: Ledger,
         peers: Peers,
-        acknowledged: Callable[[LeaseRow], Position],
         now: float,
     ) -> Iterator[Create | Bump]:
         """Return the rows to make now, or the request that must come before them."""
@@ -61,7 +59,7 @@ class Making:
         for shard_id in due:
             row = lost.get(shard_id)
             if row is not None:
-                row = replace(row, checkpoint=acknowledged(row), lease_owner=None, given_to=None)
+                row = replace(row, lease_owner=None, given_to=None)
             elif shard_id in beginnings:
                 row = LeaseRow(
                     header.app_name,

@@ -32,7 +32,10 @@ class Peers:
         self._seen: dict[str, _Seen] = {}
         self._met = False
         self.predecessors: frozenset[str] = frozenset()
-        """Incarnations of my own name that were there before me: their leases are mine to take."""
+        """Incarnations of my own name that were there before me, and never moved since.
+
+        Their leases are mine to take at once. One that still moves is a worker like any other.
+        """
 
     def meet(self, workers: Iterable[str]) -> None:
         """Tell, once and before my own first heartbeat, whose traces were there before me."""
@@ -121,3 +124,4 @@ class Peers:
                 self._seen[worker] = _Seen(None, now)
         elif seen.beat is None or beat.count > seen.beat.count:
             self._seen[worker] = _Seen(beat, now)
+            self.predecessors -= {worker}

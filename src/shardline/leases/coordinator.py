@@ -64,6 +64,7 @@ PATROL_ROWS: Final = 200
 WANTED_ROWS: Final = 300
 _ROUNDS_PER_TICK: Final = 6
 _SCAN_ROWS: Final = 1000
+_TRIES_TO_LEAVE: Final = 3
 
 
 class ShardWork(Protocol):
@@ -230,20 +231,22 @@ class Coordinator:
     def leave_steps(self) -> Steps[None]:
         """See `leave`."""
         leasing = self.leasing
-        try:
-            if not self._joined:
-                return
-            leasing.leaving = True
-            yield from self._renew()
-            if self._work is not None:
-                for shard_id, lease in leasing.held(self._clock()).items():
-                    self._work.stop(shard_id, lease.epoch)
-            yield from self._act()
-            goodbye = leasing.goodbye()
-            if goodbye is not None and not leasing.mine:
-                yield from self._write(goodbye)
-        except (TableUnavailable, ServiceError) as error:
-            logger.warning("%s could not give its leases back: %s", self.owner, error)
+        leasing.leaving = True
+        leasing.sign(self._clock())
+        if self._work is not None:
+            for shard_id, lease in leasing.held(self._clock()).items():
+                self._work.stop(shard_id, lease.epoch)
+        for _ in range(_TRIES_TO_LEAVE if self._joined else 0):
+            try:
+                yield from self._renew()
+                yield from self._read_wanted()
+                yield from self._act()
+                goodbye = leasing.goodbye()
+                if goodbye is not None and not leasing.mine:
+                    yield from self._write(goodbye)
+                break
+            except TableUnavailable as error:
+                logger.warning("%s could not give its leases back: %s", self.owner, error)
         self._tell()
 
     # --- parts of a tick --------------------------------------------------------------------
@@ -341,11 +344,14 @@ class Coordinator:
         self._patrol_after = page.next_after
         leasing.saw_rows(page.rows, after, page.next_after)
         yield from self._list(moved)
-        wanted = leasing.wanted_rows(self._clock(), WANTED_ROWS)
-        if wanted:
-            rows = yield partial(table.read_rows, *space, wanted)
-            leasing.read_rows(wanted, rows, self._clock())
+        yield from self._read_wanted()
         self._looked_at = self._clock()
+
+    def _read_wanted(self) -> Steps[None]:
+        wanted = self.leasing.wanted_rows(self._clock(), WANTED_ROWS)
+        if wanted:
+            rows = yield partial(self._table.read_rows, *self._space, wanted)
+            self.leasing.read_rows(wanted, rows, self._clock())
 
     def _list(self, moved: bool) -> Steps[None]:
         leasing = self.leasing
