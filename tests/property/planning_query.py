@@ -41,14 +41,17 @@ class World:
     twin: KinesisTwin
     checker: PromiseChecker = field(default_factory=PromiseChecker)
 
+    def __post_init__(self) -> None:
+        self._tell_shards()
+
     def put(self, key: str) -> None:
         written = self.twin.put(key, key.encode())
-        self._tell_shards()
         self.checker.wrote(written.shard_id, RecordRef(key, int(written.sequence)))
 
     def split(self, choice: int) -> None:
         shards = self._open()
         self.twin.split(shards[choice % len(shards)])
+        self._tell_shards()
 
     def merge(self, choice: int) -> None:
         shards = sorted(
@@ -57,6 +60,7 @@ class World:
         if len(shards) > 1:
             at = choice % (len(shards) - 1)
             self.twin.merge(shards[at].id, shards[at + 1].id)
+            self._tell_shards()
 
     def _open(self) -> list[str]:
         return [shard.id for shard in self.twin.list_shards() if not shard.closed]

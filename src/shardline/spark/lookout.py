@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -41,6 +42,8 @@ _FORWARD_BYTES: Final = 4_000_000
 
 _PROBES: Final = 2
 _HALVINGS: Final = 20
+_PROBES_PER_SAMPLE: Final = 8
+"""A window bounds the records in it, but may hold few: so often look how dense they lie."""
 _MOST_RECORDS: Final = 10_000
 _CLOCK_MARGIN: Final = timedelta(seconds=1)
 
@@ -54,6 +57,10 @@ class _Tip:
     as_of: datetime | None = None
     behind: bool = False
     """Whether the last look read as far ahead as it may, and more lay behind."""
+    records_per_second: float = math.inf
+    """As found by the last look that read ahead."""
+    probed: int = 0
+    """How many windows were taken since then."""
     nothing_from: datetime | None = None
     record_bytes: float = 1_000
     calls: int = 0
@@ -123,9 +130,12 @@ class Lookout:
         """Read ahead first, for most shards are near their tip; probe where that was not enough."""
         if look.window is None:
             return self._look_to_the_tip(look, tip, until)
-        found = self._probe(look, tip, until) if tip.behind else None
-        if found is not None:
-            return Seen(found, at_tip=False)
+        expected = tip.records_per_second * look.window.total_seconds()
+        if tip.behind and expected > look.forward_records and tip.probed < _PROBES_PER_SAMPLE:
+            found = self._probe(look, tip, until)
+            if found is not None:
+                tip.probed += 1
+                return Seen(found, at_tip=False)
         return self._read_forward(look, tip, until, look.forward_records)
 
     def _look_to_the_tip(self, look: Look, tip: _Tip, until: datetime | None) -> Seen:
@@ -237,6 +247,8 @@ class Lookout:
                     # DynamoDB Streams never says that the tip is reached.
                     return Seen(sight, at_tip=page.behind_ms is None)
         tip.behind = self._service.finds_times
+        tip.probed = 0
+        tip.records_per_second = _rate(count, look.standpoint.as_of, sight.as_of)
         return Seen(sight, at_tip=False)
 
     def _page(self, cursor: ShardCursor, tip: _Tip, max_records: int) -> Page:
@@ -255,6 +267,12 @@ class Lookout:
 
 def _at(sight: Sight) -> Standpoint:
     return Standpoint(sight.upto, sight.as_of)
+
+
+def _rate(count: int, start: datetime | None, end: datetime | None) -> float:
+    if start is None or end is None or end <= start:
+        return math.inf
+    return count / (end - start).total_seconds()
 
 
 def _last(records: pa.RecordBatch) -> tuple[Position, datetime]:

@@ -37,6 +37,7 @@ logger = logging.getLogger(__name__)
 
 _LIST_SECONDS: Final = 5.0
 _LIST_AGAIN_SECONDS: Final = 0.5
+_LISTINGS_FOR_TARGET: Final = 10
 _DESCRIBE_SECONDS: Final = 30.0
 _VERIFIED_SECONDS: Final = 60.0
 _IDLE_REFRESH: Final = timedelta(hours=1)
@@ -79,6 +80,7 @@ class Planner:
         self._committed: Offset | None = None
         self._nothing_before = 0.0
         self._until: datetime | None = None
+        self._targets: set[str] = set()
         self._done: set[str] = set()
         self._waiting: set[str] = set()
         self.latest: Offset | None = None
@@ -90,7 +92,13 @@ class Planner:
 
     def fix_target(self) -> None:
         """Count only what has arrived by now from here on, so that the query can end."""
-        self._list(force=True)
+        for _ in range(_LISTINGS_FOR_TARGET):
+            self._list(force=True)
+            if not uncovered(self._listed):
+                break
+            self._sleep(_LIST_AGAIN_SECONDS)
+        # What is listed later was born later, and holds nothing that counts.
+        self._targets = {shard.id for shard in self._listed}
         # The service tells whole seconds, rounded down.
         self._until = self._now() + timedelta(seconds=1)
         self._done = set()
@@ -112,7 +120,7 @@ class Planner:
                 if planned is not None:
                     self.latest = planned
                     return planned
-            if self._until is None or self._target_reached():
+            if self._until is None or not self._waiting:
                 return None
             self._sleep(0.02)
 
@@ -160,11 +168,13 @@ class Planner:
         ground = self._apply_gap_policy(ground)
         ground = self._pin(ground)
         readable = {shard.id for shard in ground.lineage.readable} & ground.standpoints.keys()
+        if self._until is not None:
+            readable &= self._targets
         claims = self._ownership.claims(readable)
         ground = self._freshen(ground, claims)
         seen = self._look(ground, claims, max_records)
         self._done.update(shard_id for shard_id, found in seen.items() if found.at_tip)
-        self._waiting = readable - self._done
+        self._waiting = claims.keys() - self._done
         sights = {shard_id: found.sight for shard_id, found in seen.items()}
         planned = planning.next_offset(ground, sights, claims)
         if any(item.ends for item in planned.ranges.values()):
@@ -300,9 +310,6 @@ class Planner:
         except ShardNotFound:
             self._list_at = 0.0  # list again: whether that is a gap is decided from a listing
             return None
-
-    def _target_reached(self) -> bool:
-        return not self._waiting and not uncovered(self._listed)
 
     # --- what the service says ----------------------------------------------------------------
 
