@@ -17,7 +17,7 @@ from shardline.local import Clock, Service
 from shardline.streams.shapes import Shape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from shardline.streams.changes import Change, ChangeStream
 
@@ -145,3 +145,22 @@ def test_a_for_loop_waits_for_changes_until_the_stream_is_closed(world: World) -
     reader.join(DEADLINE_SECONDS)
     assert not reader.is_alive()
     assert got == [1, 2, 3]
+
+
+def test_a_closed_stream_stops_trying_again(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    stream = world.stream("trim_horizon")
+    world.service.faults.add("throttle", "GetRecords", times=None)
+    assert next(stream) is None
+    wait_until(lambda: "trying again" in caplog.text, "a read is tried again")
+    stream.close()
+    wait_until(
+        lambda: not any(each.name.startswith("shardline-stream") for each in threading.enumerate()),
+        "nobody reads any more",
+    )
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"still not: {what}"
+        time.sleep(0.01)

@@ -46,6 +46,7 @@ class Calls:
         self._subject = subject
         self._patience = patience
         self._answered = False
+        self._closed = False
 
     def call(self, operation: str, **parameters: Any) -> dict[str, Any]:
         """Call, and return botocore's answer. Raises a `ShardlineError` when refused for good."""
@@ -58,7 +59,7 @@ class Calls:
             except Exception as error:
                 failure = read_failure(error, self._subject, self._client.meta.endpoint_url)
                 self._answered = self._answered or not failure.nobody_there
-                if not failure.passing:
+                if self._closed or not failure.passing:
                     raise failure.error from error
                 budget = patience.total_seconds
                 if failure.nobody_there and not self._answered:
@@ -81,7 +82,8 @@ class Calls:
                 return answer
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Let go of connections. A call that another thread is in is not tried again."""
+        self._closed = True
         self._client.close()
 
 
