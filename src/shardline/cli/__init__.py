@@ -9,6 +9,7 @@ from shardline.cli.doctor import doctor
 from shardline.cli.leases import ShowByDefault, release, reset, show
 from shardline.cli.local import local
 from shardline.cli.program import Program, example, program
+from shardline.cli.run import run
 from shardline.cli.shards import shards
 from shardline.cli.tail import tail
 
@@ -17,6 +18,9 @@ app.callback(epilog=Program.EXIT_CODES)(program)
 
 _LEASED = "kinesis://orders --app billing --lease-table sqlite:///leases.db"
 
+app.command(
+    epilog=example("shardline run billing:Billing --stream kinesis://orders --app billing")
+)(run)
 app.command(epilog=example("shardline tail kinesis://orders --since 10m"))(tail)
 app.command(epilog=example("shardline shards kinesis://orders"))(shards)
 app.command(epilog=example(f"shardline dashboard --stream {_LEASED}"))(dashboard)

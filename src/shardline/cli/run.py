@@ -1,0 +1,193 @@
+"""`shardline run`: a consumer on Spark, sharing its stream with the other workers of its app."""
+
+import importlib
+import logging
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shardline.cli.options import EndpointUrl, Profile, Region
+from shardline.cli.program import ExitCode
+from shardline.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from shardline.spark.consumer import ShardConsumer
+    from shardline.spark.consuming import Consumption
+
+
+def run(
+    consumer: Annotated[
+        str, typer.Argument(metavar="MODULE:CONSUMER", help="A ShardConsumer, or an instance.")
+    ],
+    stream: Annotated[str, typer.Option(help="kinesis://NAME or dynamodb://TABLE.")],
+    app: Annotated[
+        str | None, typer.Option(help="Workers of the same app share the stream.")
+    ] = None,
+    lease_table: Annotated[
+        str | None,
+        typer.Option(
+            help="sqlite:///FILE (one machine), postgresql://HOST/DATABASE or dynamodb://TABLE.",
+            show_default="sqlite:///shardline-leases.db",
+        ),
+    ] = None,
+    lease_endpoint_url: Annotated[
+        str | None, typer.Option(help="Another DynamoDB than AWS's, for the lease table.")
+    ] = None,
+    worker_name: Annotated[
+        str | None,
+        typer.Option(help="Stable over restarts: a new process takes over from the last at once."),
+    ] = None,
+    lease_seconds: Annotated[
+        int, typer.Option(min=3, help="How long a silent worker keeps its shards.")
+    ] = 10,
+    start: Annotated[
+        str, typer.Option(help="Where a new app begins: trim_horizon, latest or an ISO time.")
+    ] = "trim_horizon",
+    ephemeral: Annotated[
+        bool, typer.Option("--ephemeral", help="Alone, from the latest point, no lease table.")
+    ] = False,
+    master: Annotated[str, typer.Option(help="Spark's master.")] = "local[*]",
+    checkpoint: Annotated[
+        str | None, typer.Option(help="Spark's checkpoint folder.", show_default="temporary")
+    ] = None,
+    max_records_per_batch: Annotated[
+        int, typer.Option(min=1, help="The most that a consumer gets in one batch.")
+    ] = 10_000,
+    grace_seconds: Annotated[
+        float, typer.Option(min=0, help="How long a running batch may take to end at a stop.")
+    ] = 30.0,
+    status_seconds: Annotated[
+        float, typer.Option(min=1, help="How often to print a line about what is going on.")
+    ] = 10.0,
+    metrics_port: Annotated[
+        int | None, typer.Option(help="Serve Prometheus metrics here, on loopback.")
+    ] = None,
+    region: Region = None,
+    endpoint_url: EndpointUrl = None,
+    profile: Profile = None,
+) -> None:
+    """Run a consumer on a stream, with Spark, until Ctrl-C or SIGTERM.
+
+    The first signal lets the running batch end, checkpoints it and gives every lease back; a
+    second one leaves at once, and the batch is repeated by whoever gets its shards.
+    """
+    loaded = load_consumer(consumer)
+    if not ephemeral and app is None:
+        raise ConfigurationError("say which app this worker belongs to: --app NAME")
+    from shardline.spark.consuming import consume
+    from shardline.spark.session import session
+
+    logging.getLogger("shardline").setLevel(logging.INFO)
+    stopping, leaving = _signals()
+    spark = session(f"shardline {app or 'ephemeral'}", master)
+    spark.sparkContext.setLogLevel("ERROR")
+    consumption = consume(
+        spark,
+        loaded,
+        stream=stream,
+        app=app,
+        lease_table=lease_table,
+        lease_endpoint_url=lease_endpoint_url,
+        worker_name=worker_name,
+        lease_seconds=lease_seconds,
+        start=start,
+        ephemeral=ephemeral,
+        checkpoint=checkpoint,
+        max_records_per_batch=max_records_per_batch,
+        region=region,
+        endpoint_url=endpoint_url,
+        profile=profile,
+    )
+    typer.echo(f"started: {type(loaded).__name__} on {stream} as {app or 'ephemeral'}", err=True)
+    status = _status_of(consumption, metrics_port)
+    while consumption.query.isActive and not stopping.wait(status_seconds):
+        typer.echo(status(), err=True)
+    raise typer.Exit(_end(consumption, grace_seconds, leaving, asked=stopping.is_set()))
+
+
+def load_consumer(text: str) -> "ShardConsumer":
+    """Import MODULE:CONSUMER from here or the Python path, and make an instance of a class."""
+    module_name, colon, attribute = text.partition(":")
+    if not colon or not module_name or not attribute:
+        raise ConfigurationError(f"{text!r}: write MODULE:CONSUMER, for example billing:Billing")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"{text!r}: no module {error.name!r} here or on the Python path"
+        ) from error
+    found: Any = getattr(module, attribute, None)
+    if found is None:
+        names = [n for n, v in vars(module).items() if isinstance(v, type) and n[0] != "_"]
+        raise ConfigurationError(f"{text!r}: {module_name} has no {attribute}; it has {names}")
+    from shardline.spark.consumer import ShardConsumer
+
+    consumer = found() if isinstance(found, type) else found
+    if not isinstance(consumer, ShardConsumer):
+        raise ConfigurationError(f"{text!r} is not a shardline.ShardConsumer: subclass that")
+    from pyspark import cloudpickle
+
+    # By value: executors elsewhere have no file of this name.
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    return consumer
+
+
+def _signals() -> tuple[threading.Event, threading.Event]:
+    """Return what the first and the second signal set."""
+    stopping, leaving = threading.Event(), threading.Event()
+
+    def on_signal(_number: int, _frame: object) -> None:
+        if stopping.is_set():
+            leaving.set()
+        else:
+            typer.echo("stopping after the running batch; once more to leave at once", err=True)
+            stopping.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, on_signal)
+    return stopping, leaving
+
+
+def _status_of(consumption: "Consumption", metrics_port: int | None) -> Any:
+    from shardline.spark.metrics import Metrics
+
+    metrics = Metrics(consumption.query)
+    if metrics_port is not None:
+        metrics.serve(metrics_port)
+    return metrics.line
+
+
+def _end(
+    consumption: "Consumption", grace_seconds: float, leaving: threading.Event, *, asked: bool
+) -> ExitCode:
+    began = time.monotonic()
+    stopped = consumption.stop(grace_seconds, leaving)
+    seconds = time.monotonic() - began
+    if stopped.failure and not stopped.handed_back:
+        typer.echo(f"failed: {_first_line(stopped.failure)}", err=True)
+        return ExitCode.FAILED
+    if stopped.handed_back:
+        typer.echo(
+            f"stopped in {seconds:.1f} s: every lease handed back, nothing to repeat", err=True
+        )
+    else:
+        typer.echo(
+            f"stopped in {seconds:.1f} s: the running batch was broken off and will be repeated",
+            err=True,
+        )
+    return ExitCode.OK if asked else ExitCode.FAILED
+
+
+def _first_line(failure: str) -> str:
+    """Return what matters of Spark's report: its last cause."""
+    lines = [line.strip() for line in failure.splitlines() if line.strip()]
+    ours = [line for line in lines if "shardline.errors." in line or "Error:" in line]
+    return (ours or lines or ["unknown"])[0]
