@@ -197,6 +197,8 @@ function segmentsOf(band, x, now) {
     ? shard.tenures.map((t) => ({ owner: t.owner, from: x(t.since) }))
     : [{ owner: shard.owner, from: x0 }];
   changes[0].from = x0;
+  const last = changes.at(-1);
+  last.from = Math.max(x0, Math.min(last.from, x1 - 2)); // who holds it now is always to be seen
   const segments = [];
   changes.forEach((change, index) => {
     const from = Math.max(change.from, x0);
