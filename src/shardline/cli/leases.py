@@ -59,7 +59,7 @@ def show(
     service = connect(stream, region=region, endpoint_url=endpoint_url, profile=profile)
     try:
         with _open(app, lease_table, region, profile) as table:
-            sighting = look(service, time.time(), table, app)
+            sighting = look(service, stream, time.time(), table, app)
     finally:
         service.close()
     views = [view for view in views_of(sighting) if view.epoch is not None]
@@ -159,7 +159,9 @@ def _chosen(
 
     if bool(shards) == everything:
         raise ConfigurationError("name the shards, or pass --all")
-    rows = {row.shard_id: row for row in read_all_rows(table, app, parse_address(stream).name)}
+    rows = {
+        row.shard_id: row for row in read_all_rows(table, app, parse_address(stream).stream_name)
+    }
     if not rows:
         raise ConfigurationError(f"there are no leases of {app!r} on {stream}: check --app")
     for shard_id in shards or rows:

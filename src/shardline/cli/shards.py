@@ -41,7 +41,7 @@ def shards(
     service = connect(stream, region=region, endpoint_url=endpoint_url, profile=profile)
     try:
         with lease_table_for(app, lease_table, region, profile) as table:
-            sighting = look(service, time.time(), table, app)
+            sighting = look(service, stream, time.time(), table, app)
     finally:
         service.close()
     views = views_of(sighting)

@@ -10,6 +10,7 @@ from shardline.core.lineage import State, trace
 from shardline.core.shards import HASH_SPACE_END, After, AtTime, Latest, ShardEnd, TrimHorizon
 from shardline.dashboard.ages import closed_at, opened_at
 from shardline.dashboard.snapshot import GapView, ShardView, WorkerView
+from shardline.services.addresses import parse_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -39,6 +40,7 @@ class Sighting:
 
 def look(
     service: StreamService,
+    address: str,
     now: float,
     table: LeaseTable | None = None,
     app: str | None = None,
@@ -49,8 +51,9 @@ def look(
     rows: tuple[LeaseRow, ...] | None = None
     heartbeats: tuple[Heartbeat, ...] = ()
     if table is not None and app is not None:
-        rows = read_all_rows(table, app, description.name)
-        heartbeats = table.read_heartbeats(app, description.name)
+        stream_name = parse_address(address).stream_name
+        rows = read_all_rows(table, app, stream_name)
+        heartbeats = table.read_heartbeats(app, stream_name)
     return Sighting(
         now, service.list_shards(), description.created_at.timestamp(), rows, heartbeats
     )

@@ -10,6 +10,7 @@ from shardline.core.leasing_rows import released
 from shardline.dashboard.history import History
 from shardline.dashboard.sighting import look
 from shardline.errors import ConfigurationError, ShardlineError
+from shardline.services.addresses import parse_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +44,7 @@ class LiveWatch:
         app: str | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        self._address = address
         self._service = service
         self._table = table
         self._app = app
@@ -59,7 +61,9 @@ class LiveWatch:
             if self._description is None or now - self._described_at > _DESCRIBE_SECONDS:
                 self._description = self._service.describe()
                 self._described_at = now
-            sighting = look(self._service, now, self._table, self._app, self._description)
+            sighting = look(
+                self._service, self._address, now, self._table, self._app, self._description
+            )
         except ShardlineError as error:
             if self._last is None:
                 raise
@@ -69,9 +73,10 @@ class LiveWatch:
 
     def release(self, shard_id: str) -> str:
         """Take a shard's lease away from its owner, so that another worker takes it."""
-        if self._table is None or self._app is None or self._description is None:
+        if self._table is None or self._app is None:
             raise ConfigurationError("no leases are watched: start with --app and --lease-table")
-        rows = self._table.read_rows(self._app, self._description.name, [shard_id])
+        stream_name = parse_address(self._address).stream_name
+        rows = self._table.read_rows(self._app, stream_name, [shard_id])
         row = rows.get(shard_id)
         if row is None or row.lease_owner is None:
             raise ConfigurationError(f"nobody holds {shard_id}")

@@ -29,6 +29,11 @@ class Address:
     region: str | None = None
     """The region that an ARN names."""
 
+    @property
+    def stream_name(self) -> str:
+        """The name under which leases are kept: no table is mistaken for a stream of its name."""
+        return self.name if self.service == "kinesis" else f"dynamodb/{self.name}"
+
     def __str__(self) -> str:
         return f"{self.service}://{self.stream_arn or self.name}"
 

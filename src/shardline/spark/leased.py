@@ -28,6 +28,7 @@ from shardline.core.shards import AtTime, Latest, Shard, TrimHorizon
 from shardline.errors import ConfigurationError, LeaseLost
 from shardline.leases.coordinator import Coordinator
 from shardline.leases.opening import open_table
+from shardline.services.addresses import parse_address
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -190,7 +191,7 @@ class LeasedOwner:
 
 def leased_owner(options: Options, leases: LeaseOptions, service: StreamService) -> LeasedOwner:
     """Return the owner of a query that shares its stream with others of the same app."""
-    stream_name = options.connection.address
+    stream_name = parse_address(options.connection.address).stream_name
     table = leases.table
     return LeasedOwner(
         Coordinator(

@@ -14,6 +14,7 @@ from pyspark.sql.datasource import (
 )
 
 from shardline.leases.opening import open_table
+from shardline.services.addresses import parse_address
 from shardline.spark.consumer import DeadLetter, ShardConsumer
 from shardline.spark.dead_letters import open_dead_letters
 from shardline.spark.delivering import Counts, Delivering
@@ -57,7 +58,9 @@ class ConsumerWriter(DataSourceStreamArrowWriter):
             self._consumer,
             batch=int(context.getLocalProperty(_BATCH_ID) or 0),
             attempt=context.taskAttemptId(),
-            still_held=partial(_still_held, self._leases, self._stream.address),
+            still_held=partial(
+                _still_held, self._leases, parse_address(self._stream.address).stream_name
+            ),
             dead_letters=(
                 open_dead_letters(self._consumer.failure.to, self._stream)
                 if isinstance(self._consumer.failure, DeadLetter)
