@@ -97,7 +97,7 @@ def test_shards_with_leases_say_who_works_and_who_waits_for_whom(
         ("2", "waiting", None, [FIRST]),
         ("3", "waiting", None, [FIRST]),
     ]
-    assert f"waiting for {FIRST}" in run(service, "shards", *leased(address))
+    assert "waiting for …000" in run(service, "shards", *leased(address))
 
 
 @pytest.mark.req("O-02", "O-03")

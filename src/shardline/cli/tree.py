@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shardline.cli.output import duration, printable
+from shardline.dashboard.changes import brief
 from shardline.dashboard.sighting import short_name
 
 if TYPE_CHECKING:
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 FOLD_ABOVE = 40
 """With more shards than this, closed ones are folded unless a child of theirs is still shown."""
+
+_NARROW = 110
+"""On a narrower terminal shard ids are shortened, so that no column is lost."""
 
 _STYLES = {
     "open": "green",
@@ -58,10 +62,13 @@ def render(
     for header in headers:
         right = header in {"HASH", "AGE", "EPOCH", "LAG"}
         table.add_column(header, justify="right" if right else "left", no_wrap=True)
+    narrow = console.width < _NARROW
     for row in rows_of(shown):
         view = row.view
         style = "" if row.again else _STYLES.get(view.state, "")
-        name = Text(row.guide, style="dim").append(printable(view.id), style=style)
+        name = Text(row.guide, style="dim").append(
+            printable(brief(view.id) if narrow else view.id), style=style
+        )
         if row.again:
             table.add_row(name, Text(row.note, style="dim"))
             continue
@@ -133,14 +140,15 @@ def _other_parents(view: "ShardView", by_id: "Mapping[str, ShardView]") -> str:
     if len(view.parents) < 2:
         return ""
     under = next((parent for parent in view.parents if parent in by_id), view.parents[0])
-    return "also from " + " and ".join(parent for parent in view.parents if parent != under)
+    others = [p for p in view.parents if p != under and p not in view.waits_for]
+    return "also from " + " and ".join(map(brief, others)) if others else ""
 
 
 def _state(row: Row) -> str:
     view = row.view
     parts = [view.state]
     if view.waits_for and view.state == "waiting":
-        parts.append("for " + ", ".join(printable(shard_id) for shard_id in view.waits_for))
+        parts.append("for " + ", ".join(printable(brief(shard_id)) for shard_id in view.waits_for))
     elif view.closed and view.state == "readable":
         parts.append("(closed)")
     if row.note:

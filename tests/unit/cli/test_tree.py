@@ -59,6 +59,22 @@ def test_a_waiting_shard_says_for_whom_and_an_owned_one_by_whom() -> None:
     assert "42s" in text
 
 
+def test_a_narrow_terminal_gets_short_ids_and_every_column() -> None:
+    views = [
+        view("shardId-000000000000", state="readable", owner="billing-host-7f9c/1", epoch=3),
+        view(
+            "shardId-000000000004", "shardId-000000000000", "shardId-000000000001",
+            state="waiting", waits_for=("shardId-000000000000", "shardId-000000000001"),
+        ),
+    ]  # fmt: skip
+    text = drawn(views, width=80, with_app=True)
+    assert "LAG" in text.splitlines()[0]
+    assert "└─ …004" in text
+    assert "waiting for …000, …001" in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert "shardId-000000000004" in drawn(views, width=160, with_app=True)
+
+
 def test_without_a_terminal_there_are_no_control_codes_and_hostile_ids_have_none_either() -> None:
     text = drawn([view("a\x1b[31mred\x07")])
     assert "\x1b" not in text
