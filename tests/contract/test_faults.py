@@ -233,6 +233,17 @@ def test_once_the_time_is_found_no_record_is_dropped_for_its_stamp(world: World)
     assert ids_of(rows_of(cursor, 3)) == ["1", "2", "3"]
 
 
+def test_a_time_between_two_milliseconds_is_after_the_first(world: World) -> None:
+    stream = world.stream("orders")
+    written = world.put("orders", 3)
+    [shard] = stream.list_shards()
+    [first, second, _] = rows_of(ShardCursor(stream, shard.id, TRIM_HORIZON), 3)
+    times = [row["approximateArrivalTimestamp"] for row in (first, second)]
+    assert times[1] - times[0] == timedelta(milliseconds=1)
+    for time in (times[0] + timedelta(microseconds=1), times[1]):
+        assert data_of(rows_of(ShardCursor(stream, shard.id, AtTime(time)), 2)) == written[1:]
+
+
 @pytest.mark.case("R-05", "R-09")
 @pytest.mark.parametrize("missing", [True, False], ids=["missing", "null"])
 def test_a_closed_shard_ends_whichever_way_the_service_says_so(world: World, missing: bool) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import math
-from datetime import UTC
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from shardline.core.shards import (
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
     from shardline.services.addresses import Address
 
 _MOST_RECORDS: Final = 10_000
-_PRECISE_TIME: Final = "shardline_precise_time"
 
 
 class KinesisStream:
@@ -55,7 +52,6 @@ class KinesisStream:
             else {"StreamName": address.name}
         )
         decode_records_with(decode_kinesis, client, "kinesis")
-        _send_times_in_milliseconds(client)
         self._calls = Calls(client, str(address), patience or Patience())
 
     def describe(self) -> StreamDescription:
@@ -136,7 +132,7 @@ def _starting_at(shard_id: str, position: Position) -> dict[str, Any]:
         case Latest():
             return {"ShardIteratorType": "LATEST"}
         case AtTime(time):
-            return {"ShardIteratorType": "AT_TIMESTAMP", "Timestamp": time}
+            return {"ShardIteratorType": "AT_TIMESTAMP", "Timestamp": _up_to_millisecond(time)}
         case After(sequence, sub_sequence):
             kind = "AFTER_SEQUENCE_NUMBER" if sub_sequence is None else "AT_SEQUENCE_NUMBER"
             return {"ShardIteratorType": kind, "StartingSequenceNumber": sequence.text}
@@ -159,21 +155,6 @@ def _shard(listed: dict[str, Any]) -> Shard:
     )
 
 
-def _send_times_in_milliseconds(client: Any) -> None:
-    """Send AT_TIMESTAMP in milliseconds, as records are stamped; botocore cuts it to seconds.
-
-    Rounded up, because a record of the millisecond that has already begun lies before the time.
-    """
-
-    def keep(params: dict[str, Any], context: dict[str, Any], **_: Any) -> None:
-        if "Timestamp" in params:
-            context[_PRECISE_TIME] = math.ceil(params["Timestamp"].timestamp() * 1000) / 1000
-
-    def put(params: dict[str, Any], context: dict[str, Any], **_: Any) -> None:
-        if _PRECISE_TIME in context:
-            body = json.loads(params["body"])
-            body["Timestamp"] = context[_PRECISE_TIME]
-            params["body"] = json.dumps(body).encode()
-
-    client.meta.events.register("provide-client-params.kinesis.GetShardIterator", keep)
-    client.meta.events.register("before-call.kinesis.GetShardIterator", put)
+def _up_to_millisecond(time: datetime) -> datetime:
+    """Round up to what the service stamps: a record of the millisecond before lies before it."""
+    return time + timedelta(microseconds=-time.microsecond % 1000)

@@ -139,6 +139,8 @@ def test_all_at_once_takes_what_a_server_usually_sends(last: str, sizes: tuple[i
         (b'"SequenceNumber":"4"', b'"SequenceNumber":null'),
         (b'"ApproximateArrivalTimestamp":0.004', b'"ApproximateArrivalTimestamp":null'),
         (b'"ApproximateArrivalTimestamp":0.004', b'"ApproximateArrivalTimestamp":"0.004"'),
+        (b'"k","Seq', b'"k"?,"Seq'),
+        (b"},{", b"};{"),
         (b"0.004}", b"0.004]"),
         (b"0.004}]", b"0.004}"),
     ],
@@ -152,6 +154,15 @@ def test_all_at_once_declines_what_is_wrong_with_one_record(old: bytes, new: byt
     assert decode_alike(broken) is None
     with pytest.raises((msgspec.DecodeError, UnicodeDecodeError)):
         decode_kinesis(broken)
+
+
+def test_all_at_once_declines_what_stands_behind_the_last_text_of_a_record() -> None:
+    records = [record(b"x", "k", 1, 1)] * 2
+    body = json.dumps(
+        {"Records": [dict(reversed(each.items())) for each in records]}, separators=(",", ":")
+    ).encode()
+    assert decode_alike(body) is not None
+    assert decode_alike(body.replace(b'"eA=="}]', b'"eA=="?}]')) is None
 
 
 def test_a_big_body_is_decoded_all_at_once_envelope_included(
