@@ -28,6 +28,15 @@ def dashboard(
     every: Annotated[
         float, typer.Option(min=0.2, metavar="SECONDS", help="How often to look.")
     ] = 2.0,
+    dead_letters: Annotated[
+        str | None, typer.Option(metavar="file:///FOLDER", help="Also show these dead letters.")
+    ] = None,
+    measure: Annotated[
+        bool,
+        typer.Option(
+            "--measure", help="Count records per second, by reading each open shard at every look."
+        ),
+    ] = False,
     region: Region = None,
     endpoint_url: EndpointUrl = None,
     profile: Profile = None,
@@ -41,6 +50,8 @@ def dashboard(
     """
     from shardline.cli.lease_tables import lease_table_for
     from shardline.cli.output import print_json
+    from shardline.dashboard.letters import folder_of
+    from shardline.dashboard.meter import Meter
     from shardline.dashboard.watch import LiveWatch
     from shardline.errors import ConfigurationError
     from shardline.services.connecting import connect
@@ -49,10 +60,12 @@ def dashboard(
         raise ConfigurationError(
             "--token is too short to keep anybody out: use 8 characters or more"
         )
+    letters = folder_of(dead_letters) if dead_letters else None
     service = connect(stream, region=region, endpoint_url=endpoint_url, profile=profile)
     try:
         with lease_table_for(app, lease_table, region, profile) as table:
-            watch = LiveWatch(stream, service, table, app)
+            meter = Meter(service) if measure else None
+            watch = LiveWatch(stream, service, table, app, meter, letters)
             if as_json:
                 print_json(watch.snapshot().to_json())
                 return

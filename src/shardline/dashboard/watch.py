@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from shardline.core.leasing_rows import released
 from shardline.dashboard.history import History
+from shardline.dashboard.letters import newest_letters
 from shardline.dashboard.sighting import look
 from shardline.errors import ConfigurationError, ShardlineError
 from shardline.services.addresses import parse_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
+    from shardline.dashboard.meter import Meter
     from shardline.dashboard.snapshot import Snapshot
     from shardline.leases.port import LeaseTable
     from shardline.services.port import StreamDescription, StreamService
@@ -33,7 +36,7 @@ class Watch(Protocol):
 class LiveWatch:
     """Watches a stream through its listing and, with an application, through its lease table.
 
-    It reads no records, and so takes nothing of the stream's read budget.
+    Without a meter it reads no records, and so takes nothing of the stream's read budget.
     """
 
     def __init__(
@@ -42,12 +45,16 @@ class LiveWatch:
         service: StreamService,
         table: LeaseTable | None = None,
         app: str | None = None,
+        meter: Meter | None = None,
+        letters: Path | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._address = address
         self._service = service
         self._table = table
         self._app = app
+        self._meter = meter
+        self._letters = letters
         self._clock = clock
         self._history = History(address, app)
         self._description: StreamDescription | None = None
@@ -64,11 +71,15 @@ class LiveWatch:
             sighting = look(
                 self._service, self._address, now, self._table, self._app, self._description
             )
+            if self._meter is not None:
+                rates = self._meter.count(sighting.shards, now)
+                sighting = replace(sighting, records_per_second=rates)
         except ShardlineError as error:
             if self._last is None:
                 raise
             return replace(self._last, notice=str(error))
-        self._last = self._history.observe(sighting)
+        letters = newest_letters(self._letters) if self._letters else ()
+        self._last = self._history.observe(sighting, dead_letters=letters)
         return self._last
 
     def release(self, shard_id: str) -> str:

@@ -58,6 +58,7 @@ MISTAKES: list[tuple[str, int, str]] = [
     (f"leases reset kinesis://orders {LEASED} --all --to latest", USAGE, "pass a time"),
     # the page
     ("dashboard --stream kinesis://orders --port {taken} {endpoint}", USAGE, "pass another --port"),
+    ("dashboard --stream kinesis://orders --dead-letters x", USAGE, "file:///FOLDER"),
     ("dashboard --stream kinesis://orders --port 99999", USAGE, "--port"),
     ("dashboard --stream kinesis://orders --token abc {endpoint}", USAGE, "8 characters"),
 ]
