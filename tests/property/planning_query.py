@@ -14,6 +14,10 @@ from shardline.core.offsets import Offset
 from shardline.core.planning import tasks
 from shardline.core.promise import Fence, PromiseChecker, RecordRef
 from shardline.core.shards import SHARD_END, TRIM_HORIZON, After
+from shardline.local.clock import Clock
+from shardline.local.dynamodb_streams_control import Tables
+from shardline.local.dynamodb_twin import DynamoDBTwin
+from shardline.local.kinesis_twin import EPOCH
 from shardline.spark.ownership import SoleOwner
 from shardline.spark.planner import Planner
 from shardline.spark.reader import ShardRange, read_range
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from shardline.core.offsets import Range
     from shardline.core.shards import Position
     from shardline.local.kinesis_twin import KinesisTwin
+    from shardline.services.port import StreamService
 
 KEYS = [f"key-{n}" for n in range(10)]
 
@@ -39,6 +44,7 @@ class World:
     """A stream that is written to and resharded, told to a checker."""
 
     twin: KinesisTwin
+    """The stream, as a producer and as the port see it."""
     checker: PromiseChecker = field(default_factory=PromiseChecker)
 
     def __post_init__(self) -> None:
@@ -62,12 +68,54 @@ class World:
             self.twin.merge(shards[at].id, shards[at + 1].id)
             self._tell_shards()
 
+    @property
+    def service(self) -> StreamService:
+        return self.twin
+
+    @property
+    def clock(self) -> Clock:
+        return self.twin.clock
+
     def _open(self) -> list[str]:
         return [shard.id for shard in self.twin.list_shards() if not shard.closed]
 
     def _tell_shards(self) -> None:
-        for shard in self.twin.list_shards():
+        for shard in self.service.list_shards():
             self.checker.shard(shard.id, shard.parents)
+
+
+class TableWorld(World):
+    """The same for a table's stream, whose shards roll over or split and never merge."""
+
+    def __init__(self, shards: int = 1) -> None:
+        self.tables = Tables(Clock(EPOCH))
+        self.roots = self.tables.create_table("users", shards=shards).shards
+        self.checker = PromiseChecker()
+        self._service = DynamoDBTwin(self.tables, "users")
+        self._tell_shards()
+
+    def put(self, key: str) -> None:
+        keys = {"id": {"S": key}}
+        put = self.tables.put_change("users", keys, new=keys)
+        self.checker.wrote(put.shard, RecordRef(key, int(put.sequence_number)))
+
+    def split(self, choice: int) -> None:
+        shards = [shard.id for shard in self.service.list_shards() if not shard.closed]
+        self.tables.split("users", shards[choice % len(shards)])
+        self._tell_shards()
+
+    def merge(self, choice: int) -> None:
+        shards = [shard.id for shard in self.service.list_shards() if not shard.closed]
+        self.tables.roll("users", shards[choice % len(shards)])
+        self._tell_shards()
+
+    @property
+    def service(self) -> StreamService:
+        return self._service
+
+    @property
+    def clock(self) -> Clock:
+        return self.tables.clock
 
 
 class Query:
@@ -92,14 +140,14 @@ class Query:
 
     def restart(self) -> None:
         """Begin anew in another process: nothing is left but the checkpoint directory."""
-        twin = self.world.twin
+        clock = self.world.clock
         self.planner = Planner(
-            twin,
+            self.world.service,
             SoleOwner(),
             start=self._start,
             fail_on_data_loss=self._fail_on_data_loss,
-            monotonic=lambda: twin.clock.now_ms() / 1000,
-            sleep=twin.clock.advance,
+            monotonic=lambda: clock.now_ms() / 1000,
+            sleep=clock.advance,
         )
         self.attempt += 1
 
@@ -126,7 +174,7 @@ class Query:
         quiet = 0
         while quiet < 5:
             quiet = quiet + 1 if self.step() == -1 else 0
-            self.world.twin.clock.advance(6)
+            self.world.clock.advance(6)
 
     def last(self) -> Offset:
         return _parsed(self.offsets[-1])
@@ -150,10 +198,9 @@ class Query:
         return count
 
     def records(self, shard_id: str, item: Range) -> list[pa.RecordBatch]:
+        world = self.world
         return list(
-            read_range(
-                self.world.twin, ShardRange(shard_id, item), sleep=self.world.twin.clock.advance
-            )
+            read_range(world.service, ShardRange(shard_id, item), sleep=world.clock.advance)
         )
 
     def _tell_commit(self, shard_id: str, item: Range) -> None:
@@ -170,11 +217,9 @@ def _parsed(text: str) -> Offset:
 
 
 def _refs(page: pa.RecordBatch) -> list[RecordRef]:
-    return [
-        RecordRef(key, int(sequence))
-        for key, sequence in zip(
-            page.column("partitionKey").to_pylist(),
-            page.column("sequenceNumber").to_pylist(),
-            strict=True,
-        )
-    ]
+    if "partitionKey" in page.schema.names:
+        keys = page.column("partitionKey").to_pylist()
+    else:
+        keys = [json.loads(text)["id"]["S"] for text in page.column("keys").to_pylist()]
+    numbers = page.column("sequenceNumber").to_pylist()
+    return [RecordRef(key, int(number)) for key, number in zip(keys, numbers, strict=True)]

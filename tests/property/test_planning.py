@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardline.local.kinesis_twin import KinesisTwin
-from tests.property.planning_query import KEYS, Crash, Query, World
+from tests.property.planning_query import KEYS, Crash, Query, TableWorld, World
 
 STEPS = st.one_of(
     st.tuples(st.just("put"), st.integers(0, len(KEYS) - 1)),
@@ -41,6 +41,24 @@ def test_every_history_is_read_in_order_and_whole(
     assert verdict.delivered == verdict.written
 
 
+@pytest.mark.req("C-18", "P-03")
+@settings(max_examples=80)
+@given(
+    history=st.lists(STEPS, max_size=40), max_records=st.sampled_from([None, 1, 7, 100, 1_000_000])
+)
+def test_every_history_of_a_table_is_read_in_order_and_whole(
+    history: list[tuple[str, int | str]], max_records: int | None
+) -> None:
+    world = TableWorld(shards=2)
+    query = Query(world, max_records=max_records)
+    for step, value in history:
+        if step != "empty pages":
+            act(world, query, step, value)
+    query.run_dry()
+    verdict = world.checker.verdict().require()
+    assert verdict.delivered == verdict.written
+
+
 def act(world: World, query: Query, step: str, value: int | str) -> None:
     match step, value:
         case "put", int(n):
@@ -53,7 +71,7 @@ def act(world: World, query: Query, step: str, value: int | str) -> None:
         case "merge", int(n):
             world.merge(n)
         case "pass", int(seconds):
-            world.twin.clock.advance(seconds)
+            world.clock.advance(seconds)
         case "batch", _:
             query.step()
         case "crash", str(point):

@@ -10,7 +10,7 @@ import pytest
 from shardline.core.shards import LATEST, TRIM_HORIZON, AtTime
 from shardline.errors import GapError, ShardlineError
 from shardline.local.kinesis_twin import KinesisTwin
-from tests.property.planning_query import KEYS, Crash, Query, World
+from tests.property.planning_query import KEYS, Crash, Query, TableWorld, World
 
 if TYPE_CHECKING:
     from shardline.core.promise import Verdict
@@ -75,6 +75,26 @@ def test_a_time_begins_at_the_first_record_that_arrived_then() -> None:
     stream.split(0)
     stream.put(KEYS[1])
     query = Query(stream, start=AtTime(start))
+    query.run_dry()
+    delivered_all(stream)
+
+
+@pytest.mark.req("O-17", "O-22")
+@pytest.mark.case("L-20", "R-06")
+@pytest.mark.parametrize("crash", [False, True])
+def test_latest_of_a_quiet_table_is_pinned_too(crash: bool) -> None:
+    stream = TableWorld()
+    old = {"id": {"S": KEYS[0]}}
+    stream.tables.put_change("users", old, new=old)  # not told to the checker: must never come
+    stream.clock.advance(3600)
+    query = Query(stream, start=LATEST)
+    assert query.step() == 0
+    if crash:
+        query.restart()
+    stream.put(KEYS[1])
+    stream.merge(0)
+    stream.put(KEYS[1])
+    stream.clock.advance(3600)
     query.run_dry()
     delivered_all(stream)
 

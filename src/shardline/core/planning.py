@@ -85,12 +85,17 @@ class Look:
 
     shard_id: str
     standpoint: Standpoint
-    forward_records: int
-    """Read ahead at most so many."""
+    most_records: int
+    """What the next range may hold."""
     window: timedelta | None
     """Probe at most this far behind `as_of`; None: as far as the present."""
     closed: bool = False
     """Whether the shard takes no more records: then its tip is its end, and nothing before."""
+
+    @property
+    def forward_records(self) -> int:
+        """How many to read ahead at most, where a probe by time is the other way."""
+        return min(FORWARD_RECORDS, self.most_records)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +104,8 @@ class Sight:
 
     upto: Position
     as_of: datetime | None
+    after: Position | None = None
+    """Where the range begins, if that is known better now than when the last one ended."""
 
 
 def settle(
@@ -219,8 +226,7 @@ def looks(
         if is_behind(standpoint.as_of, now):
             # One record more than the window's: the one that the probe finds behind it.
             window = timedelta(seconds=(share_behind - 1) / RECORDS_PER_SECOND)
-            forward = min(FORWARD_RECORDS, share_behind)
-            planned.append(Look(shard_id, standpoint, forward, window, shard_id in closed))
+            planned.append(Look(shard_id, standpoint, share_behind, window, shard_id in closed))
         else:
             planned.append(Look(shard_id, standpoint, share_near, timedelta(0), shard_id in closed))
     return tuple(planned)
@@ -262,7 +268,8 @@ def next_offset(
     for shard_id, standpoint in ground.standpoints.items():
         claim = (claims or {}).get(shard_id, Claim())
         sight = sights.get(shard_id, Sight(standpoint.position, standpoint.as_of))
-        ranges[shard_id] = Range(standpoint.position, sight.upto, sight.as_of, claim.epoch)
+        after = standpoint.position if sight.after is None else sight.after
+        ranges[shard_id] = Range(after, sight.upto, sight.as_of, claim.epoch)
     return Offset(ground.start, ground.created_at, ranges, ground.drained, ground.gaps)
 
 

@@ -37,6 +37,9 @@ one or more for what it found: two looks a second leave room for both."""
 _EMPTY_PAGES: Final = 4
 """So many in a row: look elsewhere, or later. An empty page proves nothing about a shard."""
 
+_PAGES_BEFORE_A_TIME: Final = 20
+"""Where times are looked for by reading, pages before the time come out empty."""
+
 _FORWARD_BYTES: Final = 4_000_000
 """The most that one look reads ahead, a page more or less."""
 
@@ -128,6 +131,9 @@ class Lookout:
 
     def _look(self, look: Look, tip: _Tip, until: datetime | None) -> Seen:
         """Read ahead first, for most shards are near their tip; probe where that was not enough."""
+        if not self._service.finds_times:
+            most = None if look.window is None else look.most_records
+            return self._read_forward(look, tip, until, most)
         if look.window is None:
             return self._look_to_the_tip(look, tip, until)
         expected = tip.records_per_second * look.window.total_seconds()
@@ -154,9 +160,16 @@ class Lookout:
 
     def pin(self, shard_id: str) -> Standpoint:
         """Turn "latest" into a position that stays: behind the newest record, or a time."""
-        now = self._read(ShardCursor(self._service, shard_id, LATEST), 1).service_time
+        bookmark = ShardCursor(self._service, shard_id, LATEST)
+        first = self._read(bookmark, 1)
+        if first.records.num_rows:  # arrived since the bookmark was set
+            return Standpoint(_before(first.records), None)
+        now = first.service_time
         if not self._service.finds_times:
-            return Standpoint(AtTime(now), None)
+            # The time may lie before records that are older than the start, never behind newer
+            # ones. The bookmark knows better, for as long as this process lives.
+            self._tips[shard_id] = _Tip(bookmark.position, bookmark)
+            return Standpoint(bookmark.position, None)
         recent = ShardCursor(self._service, shard_id, AtTime(now - _CLOCK_MARGIN))
         for _ in range(_EMPTY_PAGES):
             page = self._read(recent, _MOST_RECORDS)
@@ -216,6 +229,7 @@ class Lookout:
     ) -> Seen:
         """Read ahead to the tip or the end, by at most so many records; None: however many."""
         sight = Sight(look.standpoint.position, look.standpoint.as_of)
+        searching = isinstance(sight.upto, AtTime)
         tip.behind = False
         count = read_bytes = empty = 0
         while most is None or (count < most and read_bytes < _FORWARD_BYTES):
@@ -226,7 +240,8 @@ class Lookout:
             page = self._page(tip.cursor, tip, asked)
             records = _until(page.records, until)
             if records.num_rows:
-                sight = Sight(*_last(records))
+                begins = _before(records) if searching and count == 0 else sight.after
+                sight = Sight(*_last(records), begins)
                 tip.at = sight.upto
                 count += records.num_rows
                 read_bytes += records.nbytes
@@ -236,20 +251,27 @@ class Lookout:
                 tip.cursor = ShardCursor(self._service, look.shard_id, sight.upto)
                 return Seen(sight, at_tip=True)
             if tip.cursor.ended:
-                return Seen(Sight(SHARD_END, sight.as_of), at_tip=False)
+                return Seen(replace(sight, upto=SHARD_END), at_tip=False)
             if page.behind_ms == 0 and page.records.num_rows < asked and not look.closed:
                 seen_at = page.service_time - _CLOCK_MARGIN
                 as_of = seen_at if sight.as_of is None else max(seen_at, sight.as_of)
-                return Seen(Sight(sight.upto, as_of), at_tip=True)
+                return Seen(replace(sight, as_of=as_of), at_tip=True)
             if not page.records.num_rows:
                 empty += 1
-                if empty >= _EMPTY_PAGES:
+                if empty >= self._empty_pages(page, tip, until, most):
                     # DynamoDB Streams never says that the tip is reached.
                     return Seen(sight, at_tip=page.behind_ms is None)
         tip.behind = self._service.finds_times
         tip.probed = 0
         tip.records_per_second = _rate(count, look.standpoint.as_of, sight.as_of)
         return Seen(sight, at_tip=False)
+
+    def _empty_pages(self, page: Page, tip: _Tip, until: datetime | None, most: int | None) -> int:
+        """Return after how many empty pages to stop."""
+        if isinstance(tip.cursor.position, AtTime) and not self._service.finds_times:
+            return _PAGES_BEFORE_A_TIME
+        whenever = page.behind_ms is None and until is None and most is not None
+        return 1 if whenever else _EMPTY_PAGES
 
     def _page(self, cursor: ShardCursor, tip: _Tip, max_records: int) -> Page:
         tip.calls += 1
@@ -279,6 +301,11 @@ def _last(records: pa.RecordBatch) -> tuple[Position, datetime]:
     row = records.num_rows - 1
     sequence = SequenceNumber(records.column("sequenceNumber")[row].as_py())
     return After(sequence), time_column(records)[row].as_py()
+
+
+def _before(records: pa.RecordBatch) -> Position:
+    """Return the position before the first record: with a sub-sequence, opening means *at* it."""
+    return After(SequenceNumber(records.column("sequenceNumber")[0].as_py()), -1)
 
 
 def _until(records: pa.RecordBatch, until: datetime | None) -> pa.RecordBatch:

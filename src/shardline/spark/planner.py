@@ -13,7 +13,7 @@ from shardline.core import planning
 from shardline.core.lineage import uncovered
 from shardline.core.offsets import Offset
 from shardline.core.planning import Claim, Ground, Look, Standpoint
-from shardline.core.shards import LATEST, Shard
+from shardline.core.shards import LATEST, AtTime, Shard
 from shardline.errors import (
     GapError,
     PositionTrimmed,
@@ -132,7 +132,8 @@ class Planner:
         before = {
             shard_id: Standpoint(item.upto, item.as_of)
             for shard_id, item in committed.ranges.items()
-            if shard_id in full and item.upto == full[shard_id].after
+            if shard_id in full
+            and (item.upto == full[shard_id].after or isinstance(item.upto, AtTime))
         }
         for shard_id in self._suspects(before):
             if self._fail_on_data_loss:
