@@ -8,9 +8,11 @@ import msgspec
 import pyarrow as pa
 
 from shardline.core.shards import HashRange, Shard
+from shardline.services import cbor
 from shardline.services.columns import KINESIS_COLUMNS
 from shardline.services.wire import RecordsAnswer, times
 from shardline.services.wire_vectors import decode_alike
+from shardline.services.wire_vectors_cbor import decode_alike_cbor
 
 
 class _Record(msgspec.Struct, rename="pascal", gc=False):
@@ -44,13 +46,27 @@ _BIG_BODY_BYTES: Final = 512 * 1024
 """From here on it pays to look at all records at once, which costs 0.3 ms whatever there is."""
 
 
+_EMPTY_ARRAY: Final = b"\x80"
+
+
 def decode_kinesis(body: bytes) -> RecordsAnswer:
-    """Decode a body. Raises `msgspec.DecodeError` for anything that is not one."""
+    """Decode a body of JSON or CBOR. Raises `msgspec.DecodeError` for anything that is neither."""
+    if cbor.is_cbor_map(body):
+        return _decode_cbor(body)
     alike = decode_alike(body) if len(body) >= _BIG_BODY_BYTES else None
     if alike is not None:
         envelope = body[: alike.start] + body[alike.stop :]
         return _answer(_DECODER.decode(envelope), alike.batch)
     answer = _DECODER.decode(body)
+    return _answer(answer, _columns(answer.records))
+
+
+def _decode_cbor(body: bytes) -> RecordsAnswer:
+    alike = decode_alike_cbor(body)
+    if alike is not None:
+        envelope = body[: alike.start] + _EMPTY_ARRAY + body[alike.stop :]
+        return _answer(msgspec.convert(cbor.decode(envelope), _Body), alike.batch)
+    answer = msgspec.convert(cbor.decode(body), _Body)
     return _answer(answer, _columns(answer.records))
 
 

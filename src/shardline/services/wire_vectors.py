@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import re
 from itertools import accumulate
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pybase64 import b64decode
 
 from shardline.services.columns import KINESIS_COLUMNS
+from shardline.services.spans import Places, copied_out, stands_at, texts
 from shardline.services.wire import times
-
-Places: TypeAlias = npt.NDArray[np.int64]
 
 _ARRAY: Final = b'"Records":['
 _FIELD: Final = re.compile(rb'"([A-Za-z]+)":(?:(")[^"\\]*"|[-+.0-9eE]+)([,}])')
@@ -29,7 +27,6 @@ _FIELDS: Final = {b"PartitionKey", b"Data", b"SequenceNumber", _TIME_FIELD}
 _QUOTE: Final = ord('"')
 _PAD: Final = ord("=")
 _DIGIT: Final = ord("A")
-_WORD: Final = 8
 
 
 class _Field(NamedTuple):
@@ -62,9 +59,9 @@ def decode_alike(body: bytes) -> Records | None:
         if data is None:
             return None
         columns = [
-            _texts(body, *places[b"PartitionKey"]),
+            texts(body, *places[b"PartitionKey"]),
             data,
-            _texts(body, *places[b"SequenceNumber"]),
+            texts(body, *places[b"SequenceNumber"]),
             _times(body, *places[_TIME_FIELD]),
         ]
     except ValueError:  # bad base64, UTF-8 or number: the typed decoder says what is wrong
@@ -104,7 +101,7 @@ def _find_values(
     rows = quotes[: len(quotes) // per_record * per_record].reshape(-1, per_record)
     good = np.ones(len(rows), bool)
     for field, name, closing in zip(fields, names, closings, strict=True):
-        good &= _stands_at(body, rows[:, name] - 1, field.literal)
+        good &= stands_at(body, rows[:, name] - 1, field.literal)
         if field.quoted:
             good &= rows[:, closing - 1] - rows[:, name] == len(field.literal) - 2
     for (field, closing), name in zip(zip(fields, closings, strict=True), names[1:], strict=False):
@@ -116,7 +113,7 @@ def _find_values(
     # Every record but the last ends three bytes before the next one's first name: `},{"`.
     ending = body.find(b"}", int(rows[-1, closing]) + 1)
     ends = np.append(rows[1:, 0] - 3, ending)
-    if body[ending + 1 : ending + 2] != b"]" or not _stands_at(body, ends[:-1], b"},").all():
+    if body[ending + 1 : ending + 2] != b"]" or not stands_at(body, ends[:-1], b"},").all():
         return None
     if last.quoted and not (ends - rows[:, closing] == 1).all():
         return None
@@ -131,35 +128,8 @@ def _find_values(
     return places, ending + 1
 
 
-def _stands_at(body: bytes, places: Places, literal: bytes) -> npt.NDArray[np.bool_]:
-    """Say for each place whether the literal stands there, comparing eight bytes at a time."""
-    good = np.ones(len(places), bool)
-    size = min(_WORD, len(literal)) if len(literal) >= _WORD else 1
-    dtype = f"<u{size}"
-    words: npt.NDArray[Any] = np.ndarray((len(body) - size + 1,), dtype, body, strides=(1,))
-    starts = {*range(0, len(literal) - size + 1, size), len(literal) - size}
-    for start in starts:
-        word = int.from_bytes(literal[start : start + size], "little")
-        good &= words[np.minimum(places + start, len(words) - 1)] == word
-    return good
-
-
-def _values(data: bytes, begins: Places, ends: Places) -> pa.Array:
-    """Copy out values, as an array that includes what lies between them and then leaves it out."""
-    offsets = np.empty(2 * len(begins), np.int32)
-    offsets[0::2], offsets[1::2] = begins, ends
-    all_of_it = pa.Array.from_buffers(
-        pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    )
-    return all_of_it.take(pa.array(np.arange(0, len(offsets), 2, dtype=np.int64)))
-
-
-def _texts(body: bytes, begins: Places, ends: Places) -> pa.Array:
-    return _values(body, begins, ends).cast(pa.string())
-
-
 def _times(body: bytes, begins: Places, ends: Places) -> pa.Array:
-    seconds = pc.cast(_texts(body, begins, ends), pa.float64())
+    seconds = pc.cast(texts(body, begins, ends), pa.float64())
     return times(seconds.to_numpy(), len(seconds))
 
 
@@ -168,7 +138,7 @@ def _decoded(body: bytes, begins: Places, ends: Places) -> pa.Array | None:
     lengths = ends - begins
     if (lengths % 4).any() or not lengths.all():
         return None
-    text = np.frombuffer(_values(body, begins, ends).buffers()[2], np.uint8)[: lengths.sum()]
+    text = np.frombuffer(copied_out(body, begins, ends).buffers()[2], np.uint8)[: lengths.sum()]
     stops = np.cumsum(lengths)
     padding = np.zeros(len(lengths), np.int64)
     for from_end in (1, 2):
@@ -177,4 +147,4 @@ def _decoded(body: bytes, begins: Places, ends: Places) -> pa.Array | None:
         text[padded] = _DIGIT
     decoded = b64decode(text.data, validate=True)  # refuses any padding that is left
     stops = stops // 4 * 3
-    return _values(decoded, stops - lengths // 4 * 3, stops - padding)
+    return copied_out(decoded, stops - lengths // 4 * 3, stops - padding)
