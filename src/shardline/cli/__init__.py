@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from shardline.cli.dashboard import dashboard
+from shardline.cli.demo import demo
 from shardline.cli.doctor import doctor
 from shardline.cli.leases import ShowByDefault, release, reset, show
 from shardline.cli.local import local
@@ -18,6 +19,7 @@ app.callback(epilog=Program.EXIT_CODES)(program)
 
 _LEASED = "kinesis://orders --app billing --lease-table sqlite:///leases.db"
 
+app.command(epilog=example("shardline demo --keep"))(demo)
 app.command(
     epilog=example("shardline run billing:Billing --stream kinesis://orders --app billing")
 )(run)

@@ -47,11 +47,15 @@ class Traffic:
             thread.start()
         return self
 
-    def stop(self) -> None:
-        """End every writer after the event that it is writing; raise what any of them met."""
+    def end(self) -> None:
+        """End every writer after the event that it is writing."""
         self._stop.set()
         for thread in self._threads:
             thread.join()
+
+    def stop(self) -> None:
+        """End every writer, and raise what any of them met."""
+        self.end()
         if self._failure is not None:
             raise self._failure
 

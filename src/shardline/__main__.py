@@ -1,0 +1,5 @@
+"""`python -m shardline` is `shardline`."""
+
+from shardline.cli import main
+
+main()
