@@ -117,6 +117,13 @@ def test_tail_shows_hostile_records_as_text(service: Service) -> None:
     assert "\x1b" not in text
 
 
+def test_tail_of_one_shard_shows_no_other(service: Service) -> None:
+    child = "shardId-000000000002"
+    typed = ["tail", "kinesis://orders", "--since", "trim_horizon", "--shard", child]
+    lines = run(service, *typed, "--no-follow", "--json").splitlines()
+    assert {json.loads(line)["shard_id"] for line in lines} == {child}
+
+
 def test_tail_raw_writes_the_payload_as_it_is(service: Service) -> None:
     out = run(service, "tail", "kinesis://orders", "--since", "1h", "--max", "1", "--format", "raw")
     assert out == '{"number": 0}\n'

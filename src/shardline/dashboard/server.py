@@ -22,7 +22,7 @@ except ModuleNotFoundError as missing:
     ) from missing
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
     from types import TracebackType
 
     from shardline.dashboard.watch import Watch
@@ -78,6 +78,7 @@ class PageServer:
         self._interval_seconds = interval_seconds
         self._latest = _write(watch.snapshot().to_json())  # fails here, in the caller, or never
         self._listeners: set[asyncio.Event] = set()
+        self._stopping = False
         self._socket = _bind(port)
         self.port: Final = int(self._socket.getsockname()[1])
         self._loop = asyncio.new_event_loop()
@@ -119,7 +120,11 @@ class PageServer:
             watching = self._loop.create_task(self._keep_watching())
             self._loop.run_forever()
             watching.cancel()
+            self._stopping = True
+            for listener in self._listeners:
+                listener.set()
             self._loop.run_until_complete(runner.cleanup())
+            self._loop.run_until_complete(_let_end(asyncio.all_tasks(self._loop)))
         finally:
             self._started.set()
             self._loop.close()
@@ -168,19 +173,19 @@ class PageServer:
         changed = asyncio.Event()
         self._listeners.add(changed)
         try:
-            while True:
+            while not self._stopping:
                 changed.clear()
                 await response.write(f"event: snapshot\ndata: {self._latest}\n\n".encode())
-                while True:
+                while not changed.is_set():
                     try:
                         await asyncio.wait_for(changed.wait(), _PING_SECONDS)
-                        break
                     except TimeoutError:
                         await response.write(b": still here\n\n")
-        except (ConnectionError, asyncio.CancelledError):
-            return response
+        except ConnectionError:  # the browser has gone
+            pass
         finally:
             self._listeners.discard(changed)
+        return response
 
     async def _answer_action(self, request: web.Request) -> web.StreamResponse:
         if self._token is None:
@@ -221,6 +226,13 @@ async def _guard(request: web.Request, handler: Handler) -> web.StreamResponse:
     if not response.prepared:
         response.headers.update(_HEADERS)
     return response
+
+
+async def _let_end(tasks: Iterable[asyncio.Task[object]]) -> None:
+    others = [task for task in tasks if task is not asyncio.current_task()]
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 def _host_of(url: str) -> str | None:

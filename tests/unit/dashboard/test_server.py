@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import http.client
 import json
 import socket
@@ -111,6 +112,21 @@ def test_events_push_a_snapshot_at_once_and_after_every_look(
         situation.split(situation.shard_ids()[0])
         while _next_shard_count(stream) != 4:
             pass
+
+
+def test_stopping_ends_open_streams_of_events_without_a_word(
+    situation: Situation, caplog: pytest.LogCaptureFixture
+) -> None:
+    page = PageServer(situation)
+    with socket.create_connection(("127.0.0.1", page.port), timeout=10) as connection:
+        connection.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        stream = connection.makefile("rb")
+        assert _next_shard_count(stream) == 2
+        page.stop()
+        assert b"data: " not in stream.read()
+    gc.collect()
+    assert not page._thread.is_alive()
+    assert caplog.records == []
 
 
 def test_an_action_needs_the_token(page: PageServer, situation: Situation) -> None:
