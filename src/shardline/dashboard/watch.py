@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
@@ -10,6 +11,7 @@ from shardline.core.leasing_rows import released
 from shardline.dashboard.history import History
 from shardline.dashboard.letters import newest_letters
 from shardline.dashboard.sighting import look
+from shardline.dashboard.snapshot import EventKind
 from shardline.errors import ConfigurationError, ShardlineError
 from shardline.services.addresses import parse_address
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from shardline.core.promise import Verdict
     from shardline.dashboard.meter import Meter
     from shardline.dashboard.snapshot import Snapshot
     from shardline.leases.port import LeaseTable
@@ -27,7 +30,7 @@ _DESCRIBE_SECONDS: Final = 60.0
 
 
 class Watch(Protocol):
-    """Something that can be looked at again and again, from one thread at a time."""
+    """Something that can be looked at again and again. The page's server looks from a thread."""
 
     def snapshot(self) -> Snapshot:
         """Return what is to be seen now."""
@@ -36,7 +39,7 @@ class Watch(Protocol):
 class LiveWatch:
     """Watches a stream through its listing and, with an application, through its lease table.
 
-    Without a meter it reads no records, and so takes nothing of the stream's read budget.
+    Safe to use from several threads. Without a meter it reads no records, and so takes nothing of the stream's read budget.
     """
 
     def __init__(
@@ -60,9 +63,25 @@ class LiveWatch:
         self._description: StreamDescription | None = None
         self._described_at = 0.0
         self._last: Snapshot | None = None
+        self._verdict: Verdict | None = None
+        self._lock = threading.Lock()
+
+    def note(self, text: str, kind: EventKind = EventKind.NOTE) -> None:
+        """Add an event that no look can find, such as a worker that was killed on purpose."""
+        with self._lock:
+            self._history.note(self._clock(), text, kind)
+
+    def judge(self, verdict: Verdict) -> None:
+        """Show a checker's verdict from now on."""
+        with self._lock:
+            self._verdict = verdict
 
     def snapshot(self) -> Snapshot:
         """Look again. When that fails, return what was last seen with a notice that says so."""
+        with self._lock:
+            return self._look()
+
+    def _look(self) -> Snapshot:
         try:
             now = self._clock()
             if self._description is None or now - self._described_at > _DESCRIBE_SECONDS:
@@ -77,9 +96,9 @@ class LiveWatch:
         except ShardlineError as error:
             if self._last is None:
                 raise
-            return replace(self._last, notice=str(error))
+            return replace(self._last, notice=str(error), verdict=self._verdict)
         letters = newest_letters(self._letters) if self._letters else ()
-        self._last = self._history.observe(sighting, dead_letters=letters)
+        self._last = self._history.observe(sighting, verdict=self._verdict, dead_letters=letters)
         return self._last
 
     def release(self, shard_id: str) -> str:
