@@ -39,7 +39,8 @@ class Watch(Protocol):
 class LiveWatch:
     """Watches a stream through its listing and, with an application, through its lease table.
 
-    Safe to use from several threads. Without a meter it reads no records, and so takes nothing of the stream's read budget.
+    Safe to use from several threads. Without a meter it reads no records, and so takes nothing
+    of the stream's read budget.
     """
 
     def __init__(
