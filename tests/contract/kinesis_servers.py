@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 SERVERS: Final = (
     "twin",
     "shardline",
+    "shardline_cbor",
     "kinesalite",
     "kinesis_mock",
     "ministack",
@@ -65,6 +66,7 @@ class OverTheWire:
     client: Any
     access: Access
     name: str
+    wire: str = "json"
 
     def __post_init__(self) -> None:
         self.service: StreamService = self._connect(self.name)
@@ -103,7 +105,7 @@ class OverTheWire:
     def _connect(self, name: str, **options: Any) -> KinesisStream:
         client = make_client("kinesis", self.access)
         address = parse_address(f"kinesis://{name}")
-        return KinesisStream(client, address, PATIENCE, **options)
+        return KinesisStream(client, address, PATIENCE, wire=self.wire, **options)
 
     def _wait_until_resharded(self, parent: str) -> None:
         def done() -> bool:
@@ -158,7 +160,7 @@ def new_stream(
         return
     if server == "aws":
         access = Access()
-    elif server == "shardline":
+    elif server in ("shardline", "shardline_cbor"):
         running: Service = request.getfixturevalue("shardline_local")
         access = Access(endpoint_url=running.endpoint_url)
     else:
@@ -166,7 +168,8 @@ def new_stream(
     client = make_client("kinesis", access)
     name = f"contract-{uuid.uuid4().hex[:12]}"
     client.create_stream(StreamName=name, ShardCount=shards)
-    stream = OverTheWire(client, access, name)
+    wire = "cbor" if server == "shardline_cbor" else "json"
+    stream = OverTheWire(client, access, name, wire)
     try:
         wait_until(lambda: stream.service.describe().active, f"{name} is active")
         yield stream

@@ -14,7 +14,9 @@ from shardline.local import (
     parameters,
 )
 from shardline.local.kinesis_account import Account
+from shardline.local.kinesis_cbor import with_times
 from shardline.local.refusals import Refusal
+from shardline.services import cbor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +41,7 @@ _OPERATIONS: Final[dict[str, Operation]] = {
     "SplitShard": kinesis_resharding.split_shard,
     "UpdateShardCount": kinesis_resharding.update_shard_count,
 }
+_OPERATIONS_IN_CBOR: Final = _OPERATIONS | {"GetRecords": kinesis_records.get_records_in_cbor}
 
 
 class Kinesis:
@@ -51,14 +54,30 @@ class Kinesis:
 
     def call(self, operation: str, request: dict[str, Any], now_ms: int) -> bytes:
         """Carry out one operation and return the response body, or raise `Refusal`."""
-        carry_out = _OPERATIONS.get(operation)
-        if carry_out is None:
-            raise Refusal("UnknownOperationException", f"{operation} is not known here.")
-        self.account.limits.count_call(operation, now_ms)
-        answer = carry_out(self.account, request, now_ms)
+        answer = self._carry_out(operation, request, now_ms, _OPERATIONS)
         if isinstance(answer, bytes):
             return answer
         return b"" if answer is None else msgspec.json.encode(answer)
+
+    def call_cbor(self, operation: str, request: dict[str, Any], now_ms: int) -> bytes:
+        """Do the same for a caller who speaks CBOR: data are bytes, times are times."""
+        answer = self._carry_out(operation, request, now_ms, _OPERATIONS_IN_CBOR)
+        if isinstance(answer, bytes):
+            return answer
+        return b"" if answer is None else cbor.encode(with_times(answer))
+
+    def _carry_out(
+        self,
+        operation: str,
+        request: dict[str, Any],
+        now_ms: int,
+        operations: dict[str, Operation],
+    ) -> dict[str, Any] | bytes | None:
+        carry_out = operations.get(operation)
+        if carry_out is None:
+            raise Refusal("UnknownOperationException", f"{operation} is not known here.")
+        self.account.limits.count_call(operation, now_ms)
+        return carry_out(self.account, request, now_ms)
 
     def shard_of(self, operation: str, request: dict[str, Any]) -> str | None:
         """Return the shard that a call concerns, if it concerns just one."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import binascii
+from base64 import b64encode
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from shardline.core.shards import hash_key_of
 from shardline.local import parameters
+from shardline.local.kinesis_cbor import page_as_cbor, record_as_cbor
 from shardline.local.kinesis_listing import hash_key_range
 from shardline.local.kinesis_sequences import parse_sequence
 from shardline.local.kinesis_tokens import (
@@ -22,7 +24,7 @@ from shardline.local.refusals import Refusal
 
 if TYPE_CHECKING:
     from shardline.local.kinesis_account import Account
-    from shardline.local.kinesis_shards import ShardLog
+    from shardline.local.kinesis_shards import ShardLog, Slice
     from shardline.local.kinesis_streams import Stream
 
 MAX_RECORD_BYTES: Final = 1024 * 1024
@@ -88,11 +90,7 @@ def put_records(account: Account, request: dict[str, Any], now_ms: int) -> dict[
 def _check_entry(record: Any) -> _Entry:
     if not isinstance(record, dict):
         raise Refusal("SerializationException", "A record must be an object.")
-    data = parameters.text(record, "Data")
-    try:
-        size_bytes = len(binascii.a2b_base64(data, strict_mode=True))
-    except (binascii.Error, ValueError):
-        raise Refusal("SerializationException", "Data is not base64.") from None
+    data, size_bytes = _data_of(record)
     if size_bytes > MAX_RECORD_BYTES:
         raise Refusal(
             "ValidationException", f"Data holds {size_bytes} bytes: {MAX_RECORD_BYTES} are allowed."
@@ -107,6 +105,18 @@ def _check_entry(record: Any) -> _Entry:
         else parameters.hash_key(explicit, "ExplicitHashKey")
     )
     return _Entry(data, partition_key, hash_key, size_bytes + len(partition_key.encode()))
+
+
+def _data_of(record: dict[str, Any]) -> tuple[str, int]:
+    """Return the data in base64, and how many bytes they are; CBOR brings them as bytes."""
+    data = record.get("Data")
+    if isinstance(data, bytes):
+        return b64encode(data).decode(), len(data)
+    text = parameters.text(record, "Data")
+    try:
+        return text, len(binascii.a2b_base64(text, strict_mode=True))
+    except (binascii.Error, ValueError):
+        raise Refusal("SerializationException", "Data is not base64.") from None
 
 
 def _write(account: Account, stream: Stream, entry: _Entry, now_ms: int) -> tuple[ShardLog, str]:
@@ -185,6 +195,27 @@ def _tick_asked(stream: Stream, shard: ShardLog, request: dict[str, Any]) -> int
 
 def get_records(account: Account, request: dict[str, Any], now_ms: int) -> bytes:
     """Answer GetRecords: the body is joined from what was encoded when it was written."""
+    shard, page, rest = _read(account, request, now_ms)
+    # The members are written by themselves so that the records are copied once only.
+    head, tail = b'{"Records":[', b"]," + msgspec.json.encode(rest)[1:]
+    fragments = shard.fragments(page)
+    if not fragments:
+        return head + tail
+    fragments[0] = head + fragments[0]
+    fragments[-1] += tail
+    return b",".join(fragments)
+
+
+def get_records_in_cbor(account: Account, request: dict[str, Any], now_ms: int) -> bytes:
+    """Answer GetRecords in CBOR, from what was encoded when it was first asked for."""
+    shard, page, rest = _read(account, request, now_ms)
+    return page_as_cbor(shard.fragments_in_cbor(page, record_as_cbor), rest)
+
+
+def _read(
+    account: Account, request: dict[str, Any], now_ms: int
+) -> tuple[ShardLog, Slice, dict[str, Any]]:
+    """Return a page of a shard, and the other members of the answer."""
     iterator = parse_iterator(parameters.text(request, "ShardIterator"))
     limit = parameters.integer(request, "Limit", 1, MAX_READ_RECORDS, default=MAX_READ_RECORDS)
     stream = account.find(iterator.stream, now_ms)
@@ -210,14 +241,7 @@ def get_records(account: Account, request: dict[str, Any], now_ms: int) -> bytes
         if account.faults.take("missing-next-iterator", "GetRecords", shard.id):
             del rest["NextShardIterator"]
     rest["MillisBehindLatest"] = behind_ms
-    # The members are written by themselves so that the records are copied once only.
-    head, tail = b'{"Records":[', b"]," + msgspec.json.encode(rest)[1:]
-    fragments = shard.fragments(page)
-    if not fragments:
-        return head + tail
-    fragments[0] = head + fragments[0]
-    fragments[-1] += tail
-    return b",".join(fragments)
+    return shard, page, rest
 
 
 def shard_of_iterator(text: str) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shardline.local.kinesis_sequences import sequence_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from shardline.core.shards import HashRange
 
 
@@ -52,6 +54,7 @@ class ShardLog:
         self._size_before: list[int] = []
         self._size_total = 0
         self._fragments: list[bytes] = []
+        self._fragments_in_cbor: list[bytes | None] = []
 
     def number(self, tick: int) -> str:
         """Return the sequence number of a tick in this shard."""
@@ -64,12 +67,20 @@ class ShardLog:
         self._size_before.append(self._size_total)
         self._size_total += size_bytes
         self._fragments.append(fragment)
+        self._fragments_in_cbor.append(None)
 
     def trim(self, horizon_ms: int) -> None:
         """Forget the records that arrived at the horizon or before."""
         if self._arrivals_ms and self._arrivals_ms[0] <= horizon_ms:
             count = bisect_right(self._arrivals_ms, horizon_ms)
-            for column in (self._ticks, self._arrivals_ms, self._size_before, self._fragments):
+            columns: tuple[list[Any], ...] = (
+                self._ticks,
+                self._arrivals_ms,
+                self._size_before,
+                self._fragments,
+                self._fragments_in_cbor,
+            )
+            for column in columns:
                 del column[:count]
 
     def find_time(self, time_ms: int) -> int | None:
@@ -93,6 +104,14 @@ class ShardLog:
     def fragments(self, piece: Slice) -> list[bytes]:
         """Return the encoded records of a page."""
         return self._fragments[piece.start : piece.end]
+
+    def fragments_in_cbor(self, piece: Slice, translate: Callable[[bytes], bytes]) -> list[bytes]:
+        """Return the records of a page in CBOR, each of them translated when it is first read."""
+        kept = self._fragments_in_cbor
+        if None in kept[piece.start : piece.end]:
+            for place in range(piece.start, piece.end):
+                kept[place] = kept[place] or translate(self._fragments[place])
+        return [fragment for fragment in kept[piece.start : piece.end] if fragment is not None]
 
     def size_bytes(self, piece: Slice) -> int:
         """Return the size of a page's records as the service counts it: data and partition key."""

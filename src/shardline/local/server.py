@@ -12,6 +12,7 @@ import msgspec
 from aiohttp import web
 
 from shardline.local.refusals import Refusal
+from shardline.services import cbor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +44,8 @@ class Server:
         try:
             answer, status = await self._carry_out(request, content_type, body), 200
         except Refusal as refusal:
-            answer = msgspec.json.encode({"__type": refusal.name, "message": refusal.message})
+            said = {"__type": refusal.name, "message": refusal.message}
+            answer = cbor.encode(said) if "cbor" in content_type else msgspec.json.encode(said)
             status = refusal.status
         except _Cut:
             _cut(request)
@@ -63,12 +65,16 @@ class Server:
         if backend is None:
             raise Refusal("UnknownOperationException", f"no service here knows {target[:140]!r}")
         operation = target.removeprefix(backend.target_prefix)
-        if "json" not in content_type:
+        call = backend.call
+        if "cbor" in content_type and (call_cbor := getattr(backend, "call_cbor", None)):
+            call, asked = call_cbor, _decode_map(body)
+        elif "json" in content_type:
+            asked = decode_object(body)
+        else:
             raise Refusal("SerializationException", f"{content_type[:60]} is not spoken: send JSON")
-        asked = decode_object(body)
         shard_id = _shard_of(backend, operation, asked)
         await self._suffer(operation, shard_id, backend)
-        answer = backend.call(operation, asked, self._clock.now_ms())
+        answer = call(operation, asked, self._clock.now_ms())
         if self._faults.take("lose-reply", operation, shard_id):
             raise _Cut
         return answer
@@ -104,6 +110,17 @@ def decode_object(body: bytes) -> dict[str, Any]:
         raise Refusal("SerializationException", f"The body is not JSON: {error}") from None
     if not isinstance(asked, dict):
         raise Refusal("SerializationException", "The body is not a JSON object.")
+    return asked
+
+
+def _decode_map(body: bytes) -> dict[str, Any]:
+    """Read a CBOR map, or refuse."""
+    try:
+        asked: Any = cbor.decode(body or b"\xa0")
+    except msgspec.DecodeError as error:
+        raise Refusal("SerializationException", f"The body is not CBOR: {error}") from None
+    if not isinstance(asked, dict):
+        raise Refusal("SerializationException", "The body is not a CBOR map.")
     return asked
 
 

@@ -10,6 +10,7 @@ from shardline.services.addresses import parse_address
 from shardline.services.clients import Access, make_client
 from shardline.services.dynamodb_streams import DynamoDBStream
 from shardline.services.kinesis import KinesisStream
+from shardline.services.speaking import WIRES
 
 if TYPE_CHECKING:
     from shardline.services.calls import Patience
@@ -24,21 +25,28 @@ def connect(
     profile: str | None = None,
     role_arn: str | None = None,
     patience: Patience | None = None,
+    wire: str = "json",
 ) -> StreamService:
     """Return the stream at an address. Nothing is sent yet, so a missing stream shows at first use.
 
     What is not given comes from the usual AWS environment variables and files. A server on this
     machine (`endpoint_url="http://127.0.0.1:…"`) needs neither credentials nor region.
+    `wire="cbor"` speaks to Kinesis as the AWS SDK for Java does: half the work a record.
     """
     where = parse_address(address)
     if where.region and region and where.region != region:
         raise ConfigurationError(
             f"{address}: the ARN is in {where.region}, but region={region!r} was given: drop one"
         )
+    if wire not in WIRES or (wire == "cbor" and where.service != "kinesis"):
+        raise ConfigurationError(
+            f"{address}: wire={wire!r} is not spoken there: leave it out"
+            + (", or write wire='json' or wire='cbor'" if where.service == "kinesis" else "")
+        )
     access = replace(
         Access(endpoint_url=endpoint_url, profile=profile, role_arn=role_arn),
         region=region or where.region,
     )
     if where.service == "kinesis":
-        return KinesisStream(make_client("kinesis", access), where, patience)
+        return KinesisStream(make_client("kinesis", access), where, patience, wire=wire)
     return DynamoDBStream(make_client("dynamodbstreams", access), where, patience)

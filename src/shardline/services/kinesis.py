@@ -20,6 +20,7 @@ from shardline.errors import InvalidPosition, ServiceError, ShardNotFound, Strea
 from shardline.services.calls import Calls, Patience, service_time_of
 from shardline.services.columns import KINESIS_COLUMNS
 from shardline.services.port import Page, StreamDescription
+from shardline.services.speaking import speak_cbor
 from shardline.services.wire import answer_in, decode_records_with
 from shardline.services.wire_kinesis import decode_kinesis
 
@@ -43,6 +44,7 @@ class KinesisStream:
         address: Address,
         patience: Patience | None = None,
         shards_per_page: int = 1_000,
+        wire: str = "json",
     ) -> None:
         self._address = address
         self._shards_per_page = shards_per_page
@@ -52,6 +54,8 @@ class KinesisStream:
             else {"StreamName": address.name}
         )
         decode_records_with(decode_kinesis, client, "kinesis")
+        if wire == "cbor":
+            speak_cbor(client, "kinesis")
         self._calls = Calls(client, str(address), patience or Patience())
 
     def describe(self) -> StreamDescription:

@@ -191,6 +191,24 @@ def test_all_at_once_declines_what_is_wrong_with_one_record(old: bytes, new: byt
     assert decode_alike_cbor(broken, at_least=0) is None
 
 
+def test_all_at_once_declines_a_record_that_does_not_end() -> None:
+    records = [record(b"\xff" * 4, "k", n, n, 56) for n in range(3)]
+    body = without_ends({"Records": records})
+    cut = body.index(without_ends(records[2])) - 1
+    assert decode_alike_cbor(body, at_least=0) is not None
+    assert decode_alike_cbor(body[:cut] + b"\xf6" + body[cut + 1 :], at_least=0) is None
+
+
+def test_all_at_once_declines_a_first_record_that_is_written_otherwise() -> None:
+    records = [record(b"\xff" * 4, "k", n, n, 56) for n in range(3)]
+    records = [{name: each[name] for name in FIELDS} for each in records]
+    body = without_ends({"Records": records}).replace(
+        b"nSequenceNumberx8", b"nSequenceNumbery\x008", 1
+    )
+    assert decode_alike_cbor(body, at_least=0) is None
+    assert decode_kinesis(body).records.num_rows == 3
+
+
 def test_a_page_of_many_is_decoded_all_at_once_envelope_included(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
