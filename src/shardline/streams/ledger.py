@@ -36,9 +36,12 @@ class Ledger:
         self.places = dict(places)
         self.drained = set(drained)
         self.gone: set[str] = set()
-        """The shards of which the service says that it has them no more."""
+        """Shards that others name as parents, and of which the service says that they are gone."""
         self.listed: tuple[Shard, ...] = ()
+        self._parents: dict[str, tuple[str, ...]] = {}
+        self._children: dict[str, tuple[str, ...]] = {}
         self._left_at: dict[str, datetime | None] = {}
+        self._next_clock = 1 + max((place.clock for place in self.places.values()), default=-1)
 
     @classmethod
     def beginning(cls, listed: tuple[Shard, ...], start: Start) -> Ledger:
@@ -57,18 +60,18 @@ class Ledger:
             and parent not in beginning.positions
         }
         ledger = cls(start, places, beginning.skipped | unlisted)
-        ledger.listed = listed
+        ledger._list(listed)
         return ledger
 
     def see(self, listed: tuple[Shard, ...]) -> None:
         """Take in a new listing: strangers get a place, or are left behind."""
-        self.listed = listed
+        self._list(listed)
         beginning = begin_later(listed, self.places.keys() | self.drained, self.start)
         self.drained |= beginning.skipped
-        parents = {shard.id: shard.parents for shard in listed}
         for shard_id, position in beginning.positions.items():
-            as_of = _latest(self._left_at.get(parent) for parent in parents[shard_id])
-            self.places[shard_id] = Place(self._next_clock(), position, as_of)
+            as_of = _latest(self._left_at.get(parent) for parent in self._parents[shard_id])
+            self.places[shard_id] = Place(self._next_clock, position, as_of)
+            self._next_clock += 1
 
     def lineage(self) -> Lineage:
         """Tell which shards may be read now."""
@@ -76,7 +79,7 @@ class Ledger:
 
     def children(self, shard_id: str) -> tuple[str, ...]:
         """Return the listed children of a shard."""
-        return children_of(self.listed).get(shard_id, ())
+        return self._children.get(shard_id, ())
 
     def drain(self, shard_id: str) -> None:
         """Note that everything in a shard has been delivered."""
@@ -93,16 +96,15 @@ class Ledger:
                 child.position = TRIM_HORIZON
 
     def forget(self, shard_id: str) -> None:
-        """Note that a shard is gone, with whatever was undelivered in it."""
+        """Note that a shard is gone, with whatever was undelivered in it: no more will come."""
         self.places.pop(shard_id, None)
-        self.gone.add(shard_id)
+        self.drained.add(shard_id)
 
     def as_of(self, shard_id: str) -> datetime | None:
         """Return a time before which nothing undelivered lies in a shard, or in its ancestors.
 
         None if nothing was ever promised about it: reading has not begun in any of its ancestors.
         """
-        parents = {shard.id: shard.parents for shard in self.listed}
         frontier, seen = [shard_id], set[str]()
         found: list[datetime | None] = []
         while frontier:
@@ -111,11 +113,13 @@ class Ledger:
                 seen.add(ancestor)
                 place = self.places.get(ancestor)
                 found.append(place.as_of if place else self._left_at.get(ancestor))
-                frontier.extend(parents.get(ancestor, ()))
+                frontier.extend(self._parents.get(ancestor, ()))
         return _latest(found)
 
-    def _next_clock(self) -> int:
-        return 1 + max((place.clock for place in self.places.values()), default=-1)
+    def _list(self, listed: tuple[Shard, ...]) -> None:
+        self.listed = listed
+        self._parents = {shard.id: shard.parents for shard in listed}
+        self._children = children_of(listed)
 
 
 def _latest(times: Iterable[datetime | None]) -> datetime | None:

@@ -100,6 +100,7 @@ class Reader:
         gap = None
         if self._may_be_too_late(page) and (trimmed or not self._still_kept(position)):
             gap = Gap(self.shard_id, position, self._read_as_of)
+            self._read_as_of = None  # met: what comes next is promised anew
         elif isinstance(position, AtTime) and self._read_as_of is None:
             self._read_as_of = max(position.time, page.service_time - self._retention)
         times = times_of(page.records)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import logging
-from concurrent.futures import Executor, Future, wait
+from concurrent.futures import wait
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
 
 from shardline.core.merging import merge
 from shardline.core.shards import After, AtTime, Latest, SequenceNumber
 from shardline.errors import GapError, ShardNotFound
 from shardline.streams.gaps import Gap, GapPolicy
+from shardline.streams.here import Here
 from shardline.streams.pinning import find_last
 from shardline.streams.reader import Pace, Reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from concurrent.futures import Executor
 
     from shardline.services.port import StreamService
     from shardline.streams.ledger import Ledger
@@ -31,22 +34,6 @@ _ITERATOR_SECONDS: Final = 12 * 60.0
 """Between heartbeats where only an iterator holds the place: DynamoDB's live 15 minutes."""
 _KINESIS_ITERATOR_SECONDS: Final = 4 * 60.0
 """The same for Kinesis, whose iterators live 5 minutes."""
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-class Here(Executor):
-    """Does what it is given at once, in the thread of whoever asks."""
-
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Do it, and return what it gave or raised."""
-        future: Future[T] = Future()
-        try:
-            future.set_result(fn(*args, **kwargs))
-        except Exception as error:  # it comes out of the future again
-            future.set_exception(error)
-        return future
 
 
 class Reading:
@@ -106,7 +93,7 @@ class Reading:
     def pin(self) -> None:
         """Find a lasting position for every shard in which only an iterator knows the place."""
         for reader in [r for r in self._readers.values() if r.held_by_iterator]:
-            self._fetch_now([reader])
+            self._fetch_now([reader])  # a record that has come meanwhile spares the search
             if reader.held_by_iterator and not reader.ended:
                 found = find_last(self._service, reader.shard_id, reader.service_time)
                 # What was written before this second look shows in it, and then counts instead.
@@ -115,6 +102,7 @@ class Reading:
                     reader.pin(found)
             if reader.ended and reader.empty:
                 self._drain(reader.shard_id)
+                self._open_readers()
 
     def _fetch_now(self, readers: Iterable[Reader]) -> None:
         asked = list(readers)
@@ -180,12 +168,14 @@ class Reading:
         now = self._clock()
         readers = list(self._readers.values())
         merged = merge([reader.backlog(now) for reader in readers])
-        lying: list[Any] = []
-        for reader, count in zip(readers, merged.counts, strict=True):
-            if count:
-                lying = lying + reader.take(count) if lying else reader.take(count)
+        taken = [
+            reader.take(count)
+            for reader, count in zip(readers, merged.counts, strict=True)
+            if count
+        ]
         if merged.order is None:
-            return lying
+            return taken[0] if taken else []
+        lying = list(chain.from_iterable(taken))
         return [lying[index] for index in merged.order.tolist()]
 
     # --- asking -------------------------------------------------------------------------------

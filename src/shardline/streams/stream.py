@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 from shardline.errors import ConfigurationError, ServiceError, ShardlineError
 from shardline.services.connecting import connect
 from shardline.streams.gaps import Gap, GapPolicy, OnGap
+from shardline.streams.here import Here
 from shardline.streams.ledger import Ledger
 from shardline.streams.reader import Pace
-from shardline.streams.reading import Here, Reading
+from shardline.streams.reading import Reading
 from shardline.streams.tokens import from_token, parse_start, to_token
 
 if TYPE_CHECKING:
@@ -67,7 +68,6 @@ class Stream(Generic[R]):
         if page_size < 1 or connections < 1:
             raise ConfigurationError("page_size and connections: pass at least 1")
         self._service = service
-        self._description = service.describe()
         self._on_gap: OnGap = on_gap
         self._gaps: list[Gap] = []
         self._pace = Pace(poll_seconds, patience_seconds, page_size)
@@ -135,6 +135,8 @@ class Stream(Generic[R]):
 
         A shard whose place is a sequence number is asked once in four hours. Where only an
         iterator holds it ("latest", and no record since), once in 12 minutes (Kinesis: in 4).
+        If such an iterator expires all the same, reading goes on a little before the place:
+        nothing is lost, but records from just before "latest" may come.
         """
         self._reading.heartbeat()
 

@@ -15,6 +15,8 @@ from tests.unit.streams.world import World, names
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from shardline.services.port import Page
+
 EXAMPLE = ["R00", "R11", "R12", "R24", "R25", "R26", "R13"]
 
 
@@ -117,6 +119,23 @@ def test_a_token_of_latest_taken_after_a_write_does_not_skip_it() -> None:
     assert names(world.stream(token)) == ["after", "later"]
     assert names(stream, 1) == ["after"]
     assert names(world.stream(stream.token)) == ["later"]
+
+
+@pytest.mark.req("C-12", "O-22")
+def test_a_record_that_is_written_while_a_token_of_latest_is_made_is_not_skipped() -> None:
+    world = World()
+    world.put("before")
+    stream = world.stream("latest")
+
+    def write_while_searching(_: str, page: Page) -> Page:
+        if page.records.num_rows:  # only the search sees "before"
+            world.service.change_page = lambda _, page: page
+            world.put("meanwhile")
+        return page
+
+    world.service.change_page = write_while_searching
+    assert names(world.stream(stream.token)) == ["meanwhile"]
+    assert names(stream) == ["meanwhile"]
 
 
 @pytest.mark.req("O-16", "C-10")
