@@ -13,7 +13,7 @@ from shardline.core.offsets import KIND, Offset
 from shardline.core.shards import SHARD_END
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from pyspark.sql.streaming.listener import (
         QueryIdleEvent,
@@ -34,7 +34,6 @@ class ShardLag:
     """The position behind what was delivered, as text."""
     seconds: float | None
     """Since the time before which nothing unread arrived; None while nothing is known of it."""
-    ended: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +43,9 @@ class QueryLag:
     query_id: str
     batch_id: int
     shards: tuple[ShardLag, ...]
+    """Those that are not finished."""
     finished: tuple[str, ...]
-    """Shards behind us that lineage still needs."""
+    """Those that are, and that lineage still needs."""
     gaps: tuple[Gap, ...]
 
 
@@ -65,16 +65,11 @@ class LagListener(StreamingQueryListener):
         """Tell of each of the query's sources that is ours."""
         progress = event.progress
         for source in progress.sources:
-            lag = lag_of(source.endOffset, now=datetime.now(UTC))
-            if lag is not None:
-                shards, offset = lag
+            offset = _offset_in(source.endOffset)
+            if offset is not None:
                 self._tell(
-                    QueryLag(
-                        str(progress.id),
-                        progress.batchId,
-                        shards,
-                        tuple(sorted(offset.drained)),
-                        offset.gaps,
+                    lag_of(
+                        offset, str(progress.id), batch_id=progress.batchId, now=datetime.now(UTC)
                     )
                 )
 
@@ -85,16 +80,24 @@ class LagListener(StreamingQueryListener):
         """Do nothing."""
 
 
-def lag_of(end_offset: Any, *, now: datetime) -> tuple[tuple[ShardLag, ...], Offset] | None:
-    """Read the lag out of a progress report's end offset; None if the source is not ours."""
-    value = json.loads(end_offset) if isinstance(end_offset, str) else end_offset
+def lag_of(offset: Offset, query_id: str, *, batch_id: int, now: datetime) -> QueryLag:
+    """Tell how a query stands at an offset."""
+    unfinished = {k: item for k, item in sorted(offset.ranges.items()) if item.upto != SHARD_END}
+    finished = offset.drained.keys() | (offset.ranges.keys() - unfinished.keys())
+    shards = tuple(
+        ShardLag(shard_id, str(item.upto), _seconds_since(item.as_of, now))
+        for shard_id, item in unfinished.items()
+    )
+    return QueryLag(query_id, batch_id, shards, tuple(sorted(finished)), offset.gaps)
+
+
+def _offset_in(written: Any) -> Offset | None:
+    """Read a progress report's offset; None if the source is not ours."""
+    value = json.loads(written) if isinstance(written, str) else written
     if not isinstance(value, dict) or value.get("shardline") != KIND:
         return None
-    offset = Offset.from_json(value)
-    return tuple(_shard_lags(offset, now)), offset
+    return Offset.from_json(value)
 
 
-def _shard_lags(offset: Offset, now: datetime) -> Iterator[ShardLag]:
-    for shard_id, item in sorted(offset.ranges.items()):
-        behind = None if item.as_of is None else max(0.0, (now - item.as_of).total_seconds())
-        yield ShardLag(shard_id, str(item.upto), behind, item.upto == SHARD_END)
+def _seconds_since(time: datetime | None, now: datetime) -> float | None:
+    return None if time is None else max(0.0, (now - time).total_seconds())

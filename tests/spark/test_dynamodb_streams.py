@@ -1,0 +1,105 @@
+"""The format for DynamoDB Streams: columns, and order through branching shards."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from shardline.core.promise import Fence, PromiseChecker, RecordRef
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from shardline.local.service import Service
+
+COLUMNS = [
+    "eventID", "eventName", "eventVersion", "keys", "oldImage", "newImage", "sequenceNumber",
+    "approximateCreationDateTime", "sizeBytes", "shardId", "stream", "userIdentity",
+]  # fmt: skip
+
+
+def load(spark: SparkSession, service: Service, **options: str) -> DataFrame:
+    reader = spark.readStream.format("dynamodb-streams").option("tableName", "users")
+    reader = reader.option("endpointUrl", service.endpoint_url)
+    for name, value in ({"startingPosition": "trim_horizon"} | options).items():
+        reader = reader.option(name, value)
+    return reader.load()
+
+
+def run(rows: DataFrame, checkpoint: Path) -> list[Any]:
+    """Run until all that is there has come, and return the batches."""
+    batches: list[Any] = []
+    query = (
+        rows.writeStream.foreachBatch(lambda batch, _: batches.append(batch.collect()))
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(90), "it did not end"
+    return batches
+
+
+@pytest.mark.req("C-18", "C-24", "P-01")
+@pytest.mark.case("L-19", "R-13")
+def test_order_through_branching_shards_and_a_restart(
+    service: Service, spark: SparkSession, tmp_path: Path
+) -> None:
+    checker, batch_id = PromiseChecker(), 0
+    service.tables.create_table("users", shards=2)
+
+    def put(count: int) -> None:
+        for n in range(count):
+            keys = {"id": {"S": f"user-{n % 9}"}}
+            put = service.tables.put_change("users", keys, new=keys | {"n": {"N": str(n)}})
+            checker.wrote(put.shard, RecordRef(f"user-{n % 9}", int(put.sequence_number)))
+
+    def branch() -> None:
+        service.tables.split("users", open_shards()[0])
+        service.tables.roll("users", open_shards()[-1])
+
+    def open_shards() -> list[str]:
+        client = service.client("dynamodbstreams")
+        arn = client.list_streams(TableName="users")["Streams"][0]["StreamArn"]
+        shards = client.describe_stream(StreamArn=arn)["StreamDescription"]["Shards"]
+        for shard in shards:
+            checker.shard(shard["ShardId"], [shard[k] for k in ("ParentShardId",) if shard.get(k)])
+        is_open = [s for s in shards if "EndingSequenceNumber" not in s["SequenceNumberRange"]]
+        return [shard["ShardId"] for shard in is_open]
+
+    rows = load(spark, service)
+    assert rows.columns == COLUMNS
+    for _ in range(2):
+        put(30)
+        branch()
+        put(30)
+        open_shards()
+        for batch in run(rows, tmp_path):
+            batch_id += 1
+            for row in batch:
+                record = RecordRef(json.loads(row["keys"])["id"]["S"], int(row.sequenceNumber))
+                checker.delivered(row.shardId, Fence(0, batch_id), [record])
+        assert checker.verdict().require().lost == 0
+
+
+def test_images_are_the_service_s_own_json_and_deletes_say_by_whom(
+    service: Service, spark: SparkSession, tmp_path: Path
+) -> None:
+    tables = service.tables
+    tables.create_table("users")
+    keys = {"id": {"S": "ann"}}
+    old, new = keys | {"age": {"N": "41"}}, keys | {"age": {"N": "42"}}
+    tables.put_change("users", keys, new=old)
+    tables.put_change("users", keys, old=old, new=new)
+    tables.put_change("users", keys, old=new, by_ttl=True)
+    rows = [row for batch in run(load(spark, service), tmp_path) for row in batch]
+    assert [row.eventName for row in rows] == ["INSERT", "MODIFY", "REMOVE"]
+    assert [row.oldImage and json.loads(row.oldImage) for row in rows] == [None, old, new]
+    assert [row.newImage and json.loads(row.newImage) for row in rows] == [old, new, None]
+    assert json.loads(rows[0]["keys"]) == keys
+    assert rows[0].userIdentity is None
+    assert "dynamodb.amazonaws.com" in rows[2].userIdentity
+    assert rows[0].stream == "users"
