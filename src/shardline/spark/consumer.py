@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from shardline.services.columns import DYNAMODB_COLUMNS, KINESIS_COLUMNS
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from shardline.core.promise import Fence
-    from shardline.streams.records import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,10 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """Stop the worker at the first failure: nothing is checkpointed past it."""
+    """Stop the worker at the first failure: nothing is checkpointed past it.
+
+    A cluster runs a failed task again by itself, `spark.task.maxFailures` times in all.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +67,11 @@ class ShardBatch:
     """All columns of the source."""
 
     @property
-    def records(self) -> Iterable[Record]:
-        """The records as objects, made when asked for. `arrow` is faster for many."""
+    def records(self) -> Iterable[Any]:
+        """The records as `KinesisRecord` or `DynamoDBRecord`, made when asked for.
+
+        `arrow` is faster for many.
+        """
         from shardline.streams.records import records_of, times_of
 
         columns = KINESIS_COLUMNS if "partitionKey" in self.arrow.schema.names else DYNAMODB_COLUMNS

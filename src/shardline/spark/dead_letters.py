@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from shardline.errors import ConfigurationError, ServiceError
+from shardline.services.calls import Calls, Patience
 from shardline.services.clients import Access, make_client
 
 if TYPE_CHECKING:
@@ -20,8 +23,12 @@ if TYPE_CHECKING:
     from shardline.spark.consumer import ShardBatch
     from shardline.spark.options import Connection
 
-_PUT_AT_ONCE = 500
-_PUT_ATTEMPTS = 10
+logger = logging.getLogger(__name__)
+
+_PUT_AT_ONCE: Final = 500
+_PUT_BYTES_AT_ONCE: Final = 4_000_000
+"""The service takes 5 MB with the keys."""
+_PUT_ATTEMPTS: Final = 10
 
 
 class DeadLetters(Protocol):
@@ -31,17 +38,24 @@ class DeadLetters(Protocol):
         """Write the records with the reason; return only when that is durable."""
 
 
-def open_dead_letters(to: str, connection: Connection) -> DeadLetters:
+def open_dead_letters(
+    to: str, connection: Connection, patience: Patience | None = None
+) -> DeadLetters:
     """Return the place at `kinesis://STREAM`, `dynamodb://TABLE` or `file:///FOLDER`."""
     scheme, _, name = to.partition("://")
-    access = Access(connection.region, connection.endpoint_url, connection.profile)
+    patience = patience or Patience()
+    access = Access(
+        connection.region, connection.endpoint_url, connection.profile, connection.role_arn
+    )
     match scheme:
         case "kinesis" if name:
-            return _StreamOfLetters(make_client("kinesis", access), name)
+            calls = Calls(make_client("kinesis", access), f"dead letters to {to}", patience)
+            return _StreamOfLetters(calls, name, patience)
         case "dynamodb" if name:
             # The stream's endpoint is another server than DynamoDB's: the environment names it.
-            access = Access(connection.region, None, connection.profile)
-            return _TableOfLetters(make_client("dynamodb", access), name)
+            access = replace(access, endpoint_url=None)
+            calls = Calls(make_client("dynamodb", access), f"dead letters to {to}", patience)
+            return _TableOfLetters(calls, name)
         case "file" if name.startswith("/"):
             return _FolderOfLetters(Path(url2pathname(urlsplit(to).path)))
     raise ConfigurationError(
@@ -78,14 +92,15 @@ class _FolderOfLetters:
 
 
 class _TableOfLetters:
-    def __init__(self, client: Any, table_name: str) -> None:
-        self._client = client
+    def __init__(self, calls: Calls, table_name: str) -> None:
+        self._calls = calls
         self._table_name = table_name
 
     def write(self, batch: ShardBatch, reason: str) -> None:
         """Put one item for each record; writing it again changes nothing."""
         for letter in letters(batch, reason):
-            self._client.put_item(
+            self._calls.call(
+                "put_item",
                 TableName=self._table_name,
                 Item={
                     "id": {"S": letter["id"]},
@@ -96,33 +111,47 @@ class _TableOfLetters:
 
 
 class _StreamOfLetters:
-    def __init__(self, client: Any, stream_name: str) -> None:
-        self._client = client
+    def __init__(self, calls: Calls, stream_name: str, patience: Patience) -> None:
+        self._calls = calls
         self._stream_name = stream_name
+        self._patience = patience
 
     def write(self, batch: ShardBatch, reason: str) -> None:
         """Put one record for each, under its own partition key where it has one."""
-        entries = [
-            {
-                "PartitionKey": letter["record"].get("partitionKey") or letter["id"],
-                "Data": json.dumps(letter, ensure_ascii=False).encode(),
-            }
-            for letter in letters(batch, reason)
-        ]
-        for first in range(0, len(entries), _PUT_AT_ONCE):
-            self._put(entries[first : first + _PUT_AT_ONCE])
+        entries: list[dict[str, Any]] = []
+        size = 0
+        for letter in letters(batch, reason):
+            key = letter["record"].get("partitionKey") or letter["id"]
+            data = json.dumps(letter, ensure_ascii=False).encode()
+            if len(entries) == _PUT_AT_ONCE or (entries and size + len(data) > _PUT_BYTES_AT_ONCE):
+                self._put(entries)
+                entries, size = [], 0
+            entries.append({"PartitionKey": key, "Data": data})
+            size += len(data)
+        self._put(entries)
 
     def _put(self, entries: list[dict[str, Any]]) -> None:
-        for _ in range(_PUT_ATTEMPTS):
-            answer = self._client.put_records(StreamName=self._stream_name, Records=entries)
-            if not answer["FailedRecordCount"]:
+        """Put until all are taken: one call may take some and refuse others."""
+        for attempt in range(_PUT_ATTEMPTS):
+            answer = self._calls.call("put_records", StreamName=self._stream_name, Records=entries)
+            results = list(zip(entries, answer["Records"], strict=True))
+            entries = [entry for entry, result in results if "ErrorCode" in result]
+            if not entries:
                 return
-            entries = [
-                entry
-                for entry, result in zip(entries, answer["Records"], strict=True)
-                if "ErrorCode" in result
-            ]
-        raise ServiceError(f"{len(entries)} dead letters were refused by {self._stream_name}")
+            codes = {result["ErrorCode"] for _, result in results if "ErrorCode" in result}
+            delay = self._patience.delay_seconds(attempt)
+            logger.warning(
+                "%d dead letters to %s refused (%s); trying again in %.1f s",
+                len(entries),
+                self._stream_name,
+                ", ".join(sorted(codes)),
+                delay,
+            )
+            self._patience.sleep(delay)
+        raise ServiceError(
+            f"{len(entries)} dead letters were refused by {self._stream_name} {_PUT_ATTEMPTS} "
+            "times: give the stream more shards"
+        )
 
 
 def _plain(value: Any) -> Any:

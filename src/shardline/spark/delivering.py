@@ -126,7 +126,9 @@ class Delivering:
         except Exception as error:
             if policy.per == "record" and len(batch) > 1:
                 for row in range(len(batch)):
-                    if batch.shard_id in self._lost:
+                    if batch.shard_id in self._lost or not self._holds(
+                        batch.shard_id, batch.fence.epoch
+                    ):
                         return
                     one = ShardBatch(batch.shard_id, batch.fence, batch.arrow.slice(row, 1))
                     self._try_or_put_aside(one, policy)
