@@ -1,5 +1,7 @@
 """Run many seeds, or one that failed: `python -m tests.simulation --seeds 2000 | --seed 17`."""
 
+# ruff: noqa: T201 - it prints its report
+
 from __future__ import annotations
 
 import argparse
@@ -33,8 +35,8 @@ def main() -> int:
                 return _tell(seed)
     spent = time.process_time() - began
     print(
-        f"{chosen.seeds} seeds, {failed} failed: {delivered} records delivered, {repeated} repeated, "
-        f"{stale} stale; {virtual / 3600:.1f} h of virtual time in {spent:.1f} s of CPU "
+        f"{chosen.seeds} seeds, {failed} failed: {delivered} delivered, {repeated} repeated,"
+        f" {stale} stale; {virtual / 3600:.1f} h of virtual time in {spent:.1f} s of CPU "
         f"({chosen.seeds / spent:.1f} seeds a second)"
     )
     return 1 if failed else 0

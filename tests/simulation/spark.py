@@ -7,8 +7,8 @@ acknowledgement. A restart with an unfinished batch begins with its partitions.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING
 
 from shardline.core.leasing_times import LeaseTimes
@@ -65,6 +65,8 @@ class Disk:
 class Worker:
     """One application by name; crashes and deploys replace the process, not the disk."""
 
+    PAUSE = Sleep(1.0)
+
     def __init__(
         self,
         number: int,
@@ -92,7 +94,8 @@ class Worker:
         self._incarnations = 0
         self.overlap = 0.0
         self.hung = False
-        self.on_left: Callable[[Worker, list[str]], None] = lambda worker, owned: None
+        self.started_at = 0.0
+        self.on_left: Callable[[Worker, list[str]], None] = lambda *_: None
         self._executors = Process(clockwork, network)  # other machines: they outlive the driver
         self.process: Process | None = None
         self.coordinator: Coordinator | None = None
@@ -111,6 +114,7 @@ class Worker:
             return
         self._incarnations += 1
         self.hung = False
+        self.started_at = self._clockwork.now
         process = Process(self._clockwork, self._network, self.rate)
         coordinator = Coordinator(
             self._table,
@@ -194,12 +198,12 @@ class Worker:
     def _resume(self, coordinator: Coordinator, ranges: tuple[Range, ...]) -> Activity:
         """Spark's first question to a new process: the partitions of an unfinished batch."""
         epochs = {r.shard_id: r.epoch for r in ranges if r.incarnation == self.stream.incarnation}
-        while True:
+        resumed: frozenset[str] | None = None
+        while resumed is None:
             try:
                 resumed = yield from coordinator.resume_steps(epochs)
-                break
             except (TableUnavailable, ServiceError):
-                yield Sleep(1.0)
+                yield self.PAUSE
         held = coordinator.held()
         kept = [
             Range(r.shard_id, r.incarnation, held[r.shard_id].epoch, r.after, r.upto, r.end)
@@ -216,10 +220,11 @@ class Worker:
                 continue
             if shard_id not in stream.shards or coordinator._created_at() != stream.created_at:
                 continue
-            epoch, since = self._table.taken_at[stream.name, shard_id]
+            epoch, since = self._table.taken_at.get((stream.name, shard_id), (0, 0.0))
+            calm = self._clockwork.now > self._network.troubled_until + 2 * LEASE_SECONDS
+            late = self._clockwork.now > since + LEASE_SECONDS / (2 if calm else 1)
             # A namesake takes from a worker that lives; no rule tells that one soon.
-            late = self._clockwork.now > since + LEASE_SECONDS and self.name != "w"
-            if epoch > lease.epoch and late:
+            if epoch > lease.epoch and late and self.name != "w":
                 raise WorkedWithoutLease(f"{coordinator.owner} on {shard_id} under {lease.epoch}")
             after = _number(lease.checkpoint)
             limit = 1 + self._random.randrange(self.max_records)
@@ -270,10 +275,8 @@ class Worker:
 
 
 def _ignoring_loss(call: Callable[..., None], *arguments: object) -> None:
-    try:
-        partial(call, *arguments)()
-    except LeaseLost:
-        pass  # the batch is dropped: whoever has the shard goes on from its checkpoint
+    with suppress(LeaseLost):  # the batch is dropped: its new owner goes on from the checkpoint
+        call(*arguments)
 
 
 def _number(position: Position) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NoReturn
 
 from shardline.core.promise import PromiseChecker, RecordRef
@@ -13,9 +13,10 @@ from shardline.services.port import StreamDescription
 if TYPE_CHECKING:
     from random import Random
 
+    from shardline.core.shards import Position
     from tests.simulation.clockwork import Clockwork
 
-EPOCH = datetime(2026, 1, 1, tzinfo=timezone.utc)
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @dataclass(slots=True)
@@ -46,7 +47,7 @@ class SimStream:
         self._random = random
         self._sequence = 0
         self._keys = 6
-        self.lag_seconds = 0.0
+        self.lag_seconds = random.choice((0.0, 0.0, 4.0))
         self.cut_listings = False
         self.created_at = EPOCH
         self.incarnation = 0
@@ -68,10 +69,18 @@ class SimStream:
     def has_shard(self, shard_id: str) -> bool:
         return shard_id in self.shards and not self.shards[shard_id].gone
 
-    def open(self, *_: object) -> NoReturn:
+    @property
+    def columns(self) -> NoReturn:
         raise NotImplementedError
 
-    read = close = columns = open
+    def open(self, shard_id: str, position: Position) -> NoReturn:
+        raise NotImplementedError
+
+    def read(self, iterator: str, max_records: int) -> NoReturn:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        pass
 
     def _as_listed(self, shard: SimShard, now: float) -> Shard:
         closed = shard.closed_at is not None and shard.looks_open_until <= now

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shardline.core.leasing_rows import Header, Heartbeat, LeaseRow
+from shardline.core.promise import _ACKNOWLEDGED, _DELIVERED
 from shardline.core.shards import After, Position, ShardEnd
 from shardline.leases.memory import MemoryLeaseTable
-from shardline.leases.port import RowPage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
+    from shardline.core.leasing_rows import Header, Heartbeat, LeaseRow
+    from shardline.leases.port import RowPage
     from tests.simulation.stream import SimStream
 
 
@@ -32,10 +33,11 @@ class SimTable(MemoryLeaseTable):
         self._old_beats: dict[tuple[str, str], tuple[Heartbeat, ...]] = {}
         self._highest_epoch: dict[tuple[str, str, str], int] = {}
         self._deleted: dict[tuple[str, str, str], LeaseRow] = {}
-        self.rewinds = 0
         self.now: Callable[[], float] = lambda: 0.0
-        self.on_steal: Callable[[LeaseRow, LeaseRow], None] = lambda old, new: None
+        self.on_steal: Callable[[LeaseRow, LeaseRow], None] = lambda *_: None
         """Called when a lease changes hands that was not released."""
+        self.on_rewind: Callable[[LeaseRow], None] = lambda _: None
+        """Called when a row that was deleted is made again with an earlier checkpoint."""
         self.taken_at: dict[tuple[str, str], tuple[int, float]] = {}
         """Each shard's epoch, and since when."""
 
@@ -104,7 +106,7 @@ class SimTable(MemoryLeaseTable):
         stream = self._streams[new.stream_name]
         before, after = _sequence(old.checkpoint), _sequence(new.checkpoint)
         if after is not None and (before is None or after < before):
-            self.rewinds += 1
+            self.on_rewind(old)
             rewind(stream, new.shard_id, after)
         else:
             stream.checker.checkpointed(
@@ -137,14 +139,13 @@ def rewind(stream: SimStream, shard_id: str, after: int) -> None:
     checker = stream.checker
     history = checker._shards[stream.named(shard_id)]
     history.checkpoint = (after, 0)
-    acknowledged = type(next(iter(checker._keys.values())).passed[0])
     history.acknowledged = 0
     for sequence, _, key, index in history.records:
         passed = checker._keys[key].passed
         if sequence <= after:
             history.acknowledged += 1
-        elif passed[index] is acknowledged.ACKNOWLEDGED:
-            passed[index] = acknowledged.DELIVERED
+        elif passed[index] is _ACKNOWLEDGED:
+            passed[index] = _DELIVERED
 
 
 def _sequence(position: Position) -> int | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from shardline.core.promise import PromiseChecker
 from tests.simulation.clockwork import Clockwork, Network
-from tests.simulation.faults import Fault, choose_faults
+from tests.simulation.faults import PEACEFUL, Fault, choose_faults
 from tests.simulation.spark import APP, LEASE_SECONDS, Worker
 from tests.simulation.stream import EPOCH, SimStream
 from tests.simulation.table import SimTable
@@ -43,6 +43,10 @@ class LeaseStolen(Exception):
     """A lease of a worker that was well was taken as if it were dead."""
 
 
+class WentBack(Exception):
+    """A row that was made again forgot what its holder knew."""
+
+
 class NotHandedOver(Exception):
     """A worker left in peace, and its shards stayed without an owner."""
 
@@ -67,6 +71,7 @@ class World:
         self.table = SimTable(self.streams, Random(seed + 3))
         self.table.now = lambda: self.clockwork.now
         self.table.on_steal = self._judge_steal
+        self.table.on_rewind = self._judge_rewind
         self._one_name = random.random() < 0.1
         self.capacity = random.choice((None, None, None, 2))
         self.workers: list[Worker] = []
@@ -90,6 +95,9 @@ class World:
         verdict = self.checker.verdict()
         if not failure and not verdict.kept:
             failure = "; ".join(verdict.examples[:3])
+        peaceful = not self._one_name and all(f.kind in PEACEFUL for f in self.faults)
+        if not failure and verdict.repeated and peaceful:
+            failure = f"{verdict.repeated} records repeated, though nothing went wrong"
         return Outcome(
             self.seed, self.faults, failure, self._story() if failure else "",
             self.clockwork.now, verdict.delivered, verdict.repeated, verdict.stale,
@@ -100,9 +108,10 @@ class World:
 
     def _add_worker(self, number: int, start_at: float) -> None:
         stream = list(self.streams.values())[number % len(self.streams)]
+        name = "w" if self._one_name else f"w{number}"
         worker = Worker(
-            number, "w" if self._one_name else f"w{number}", stream, self.table, self.clockwork, self.network, self._random, self.today,
-            capacity=self.capacity,
+            number, name, stream, self.table, self.clockwork, self.network, self._random,
+            self.today, capacity=self.capacity,
         )  # fmt: skip
         worker.on_left = self._expect_successors
         self.workers.append(worker)
@@ -191,24 +200,34 @@ class World:
 
     def _judge_steal(self, old: LeaseRow, new: LeaseRow) -> None:
         """A worker that is well loses nothing to the expiry of its leases."""
+        if self._is_well(old.lease_owner):
+            raise LeaseStolen(f"{new.shard_id}, by {new.lease_owner} from {old.lease_owner}")
+
+    def _judge_rewind(self, old: LeaseRow) -> None:
+        """Who holds a lease whose row is deleted makes it again where it was."""
+        if self._is_well(old.lease_owner):
+            raise WentBack(f"{old.shard_id}, though {old.lease_owner} was well")
+
+    def _is_well(self, owner: str | None) -> bool:
+        """Say whether a worker has been well for so long that nobody can be mistaken."""
         for worker in self.workers:
-            if worker.coordinator is None or worker.coordinator.owner != old.lease_owner:
-                continue
-            process = worker.process
-            if worker.well and self._calm and process is not None and not self._one_name:
-                well_since = max(process.troubled_until, process.began_at)
-                if self.clockwork.now > well_since + 2 * LEASE_SECONDS:
-                    raise LeaseStolen(
-                        f"{new.shard_id}, by {new.lease_owner} from {old.lease_owner}"
-                    )
+            if worker.coordinator is not None and worker.coordinator.owner == owner:
+                process = worker.process
+                if worker.well and self._calm and process is not None and not self._one_name:
+                    well_since = max(process.troubled_until, process.began_at)
+                    return self.clockwork.now > well_since + 2 * LEASE_SECONDS
+        return False
 
     def _expect_successors(self, left: Worker, owned: list[str]) -> None:
         """What a worker gave back on leaving is taken at once by the others."""
         others = [w for w in self.workers if w.stream is left.stream and w is not left]
         if not self._calm or self.capacity is not None or not all(w.well for w in others):
             return
-        if left.hung or (left.process is not None and left.process.troubled_until > 0):
+        process = left.process
+        if left.hung or process is None or process.troubled_until > 0:
             return
+        if left.started_at > self.clockwork.now - 2 * LEASE_SECONDS:
+            return  # its last incarnation may have died just now, and counts until that is seen
         began, incarnation = self.clockwork.now, left.stream.incarnation
         self.clockwork.at(
             began + LEASE_SECONDS * 0.7,
@@ -269,7 +288,8 @@ class World:
         workers = [w for w in self.workers if w.well and w.stream is stream and w.coordinator]
         live = {w.coordinator.owner: 0 for w in workers if w.coordinator}
         for row in rows.values():
-            if row.lease_owner in live and row.stream_created_at == stream.created_at:
+            current = row.stream_created_at == stream.created_at and not row.completed
+            if current and row.lease_owner in live:
                 live[row.lease_owner] += 1
         held = sorted(live.values())
         if held[-1] - held[0] > 1 or held[-1] > (self.capacity or held[-1]):
@@ -277,17 +297,20 @@ class World:
         full = self.capacity is not None and held[0] == self.capacity
         idle = []
         for shard in stream.shards.values():
-            row = rows.get(shard.id)
-            if shard.gone or (row is not None and row.completed):
+            lease = rows.get(shard.id)
+            if shard.gone or (lease is not None and lease.completed):
                 continue
-            if row is None or row.stream_created_at != stream.created_at:
+            if lease is None or lease.stream_created_at != stream.created_at:
                 if shard.closed_at is None:
                     return f"{shard.id} is open and has no row"
-            elif row.lease_owner not in live:
+            elif lease.lease_owner not in live:
                 idle.append(shard.id)
             elif shard.closed_at is not None and not full:
-                return f"{shard.id} is closed and not completed: {row}"
+                return f"{shard.id} is closed and not completed: {lease}"
+        said = [w.coordinator.leasing.unowned for w in workers if w.coordinator]
         if not full:
+            if any(said):
+                return f"says that shards have no owner, but there is room: {said}"
             if idle:
                 return f"{idle} have no owner that lives: {rows[idle[0]]}"
             prefix = f"{stream.name}."
@@ -295,10 +318,8 @@ class World:
                 n for n, h in self.checker._shards.items() if h.undelivered and n.startswith(prefix)
             ]
             return f"not all delivered: {waiting}" if waiting else ""
-        if idle:
-            said = [w.coordinator.leasing.unowned for w in workers if w.coordinator]
-            if not all(said):
-                return f"shards without an owner, and not everybody says so: {said}"
+        if idle and not all(said):
+            return f"shards without an owner, and not everybody says so: {said}"
         for shard in stream.shards.values():  # what nobody has room for stays unread: no loss
             self.checker.gap(stream.named(shard.id))
         return ""

@@ -473,6 +473,9 @@ class Leasing:
                 yield Save(marked_unlisted(row, today), row)
             elif (today - row.unlisted_since).total_seconds() > self.times.retention_seconds:
                 yield Delete(row)
+        for row in list(self.ledger.outdated.values()):
+            if row.shard_id not in self.ledger.listed and self.peers.on_duty(row.shard_id):
+                yield Delete(row)
         free = free_shards(self.ledger, self.peers, self.owner)
         owners = {self.ledger.rows[i].lease_owner for i in free}
         for beat in self.peers.buried(now):

@@ -48,36 +48,36 @@ class Ledger:
     def belongs_to(self, stream_created_at: datetime) -> None:
         """Tell which stream has the name now. Rows of an earlier one are no rows of it."""
         if stream_created_at != self.stream_created_at:
-            earlier = list(self.rows.values())
+            seen = [*self.rows.values(), *self.outdated.values()]
             self.stream_created_at = stream_created_at
             self.rows, self.owned, self.completed, self.lost = {}, {}, set(), {}
             self.listed, self.gone, self._lineage = {}, set(), None
-            for row in earlier:
+            self.outdated = {}
+            for row in seen:
                 self.remember(row)
 
     def remember(self, row: LeaseRow) -> None:
         """Take a row as seen or written, unless a later state of it is known."""
         shard_id = row.shard_id
         if row.stream_created_at != self.stream_created_at:
-            if shard_id not in self.rows:
+            # A later stream's row is not mine to judge: the header will tell of it.
+            if self.stream_created_at and row.stream_created_at < self.stream_created_at:
                 self.outdated[shard_id] = row
             return
         known = self.rows.get(shard_id)
         if known is not None:
             if known.version >= row.version:
                 return
-            if not known.completed:
-                self.owned[known.lease_owner].discard(shard_id)
+            self.completed.discard(shard_id)
+            self.owned.get(known.lease_owner, set()).discard(shard_id)
         self.outdated.pop(shard_id, None)
         self.lost.pop(shard_id, None)
         self.rows[shard_id] = row
         if row.completed:
-            if shard_id not in self.completed:
-                self.completed.add(shard_id)
-                self._lineage = None
+            self.completed.add(shard_id)
         else:
             self.owned.setdefault(row.lease_owner, set()).add(shard_id)
-        if known is None or known.begun != row.begun:
+        if known is None or (known.begun, known.completed) != (row.begun, row.completed):
             self._lineage = None
 
     def missed(self, shard_id: str) -> None:
@@ -90,8 +90,9 @@ class Ledger:
             self._lineage = None
 
     def deleted(self, shard_id: str) -> None:
-        """Tell that a finished row was deleted on purpose."""
+        """Tell that a row was deleted on purpose."""
         self.missed(shard_id)
+        self.outdated.pop(shard_id, None)
         self.lost.pop(shard_id, None)
 
     def list_shards(self, shards: Iterable[Shard]) -> None:

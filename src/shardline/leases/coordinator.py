@@ -68,7 +68,10 @@ _TRIES_TO_LEAVE: Final = 3
 
 
 class ShardWork(Protocol):
-    """What a worker does with its leases. Called from the coordinator's thread; return soon."""
+    """What a worker does with its leases. Called from the coordinator's thread; return soon.
+
+    While the table hangs that thread hangs with it: ask `Coordinator.holds` before each batch.
+    """
 
     def start(self, shard_id: str, epoch: int, checkpoint: Position) -> None:
         """Work on a shard from its checkpoint on; or go on with it, after a `finish`."""
@@ -148,6 +151,12 @@ class Coordinator:
                     "set failOnDataLoss to false to record the gap and go on"
                 )
             return self.leasing.held(now)
+
+    def holds(self, shard_id: str, epoch: int) -> bool:
+        """Say whether a batch under this epoch may still be handed out: ask before each one."""
+        with self._lock:
+            lease = self.leasing.held(self._clock()).get(shard_id)
+            return lease is not None and lease.epoch == epoch
 
     def checkpoint(
         self, shard_id: str, epoch: int, position: Position, as_of: datetime | None = None
@@ -365,13 +374,11 @@ class Coordinator:
             logger.warning(
                 "the listing of %s does not cover %s: listing again", self._space[1], hole
             )
-        unknown = leasing.unknown_shards()
-        for shard_id in unknown:
+        if leasing.unknown_shards() or self._clock() - self._described_at >= DESCRIBE_SECONDS:
+            yield from self._find_stream()  # before anything is called gone: is it the same stream?
+        for shard_id in leasing.unknown_shards():
             if not (yield partial(self._service.has_shard, shard_id)):
                 leasing.ledger.not_found(shard_id)
-        age = self._clock() - self._described_at
-        if age >= DESCRIBE_SECONDS or (unknown and age >= LIST_SECONDS):
-            yield from self._find_stream()
 
     def _act(self) -> Steps[None]:
         """Write what the rules say, until there is nothing more to write."""
