@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -183,3 +184,39 @@ def test_a_stream_without_hash_ranges_is_drawn_by_its_lineage(
         "nodes => nodes.map(n => n.y.baseVal.value)"
     )
     assert heights[1] != heights[2]
+
+
+OVERLAPS = """async () => {
+  const { riverOf } = await import("/layout.js");
+  const snapshot = await (await fetch("/snapshot")).json();
+  const { bands } = riverOf(snapshot, { width: 1200, chosen: "auto" });
+  const found = [];
+  for (const a of bands) for (const b of bands) {
+    const together = Math.min(a.x1, b.x1) - Math.max(a.x0, b.x0) > 0.01;
+    const touching = (a.thick + b.thick) / 2 - Math.abs(a.y - b.y) > 0.01;
+    if (a.shard.id < b.shard.id && together && touching) found.push([a.shard.id, b.shard.id]);
+  }
+  return { bands: bands.length, found };
+}"""
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_shards_that_live_at_one_time_are_never_drawn_over_each_other(
+    serve: Callable[[Situation], str], visit: Visit, seed: int
+) -> None:
+    rng = random.Random(seed)
+    situation = Situation(5)
+    situation.snapshot()
+    for _ in range(60):
+        situation.now += 10
+        open_shards = [s for s in situation.snapshot().shards if not s.closed]
+        open_shards.sort(key=lambda shard: shard.hash_start or 0)
+        at = rng.randrange(len(open_shards) - 1)
+        if rng.random() < 0.5 and len(open_shards) > 3:
+            situation.merge(open_shards[at].id, open_shards[at + 1].id)
+        else:
+            situation.split(open_shards[at].id)
+    situation.now += 10
+    situation.snapshot()
+    page = visit(serve(situation))
+    assert page.evaluate(OVERLAPS) == {"bands": len(situation.shard_ids()), "found": []}

@@ -121,6 +121,7 @@ def brief(shard_id: str) -> str:
 
 def named(shard_ids: Iterable[str]) -> str:
     """Name a few shards, and count the rest."""
-    ids = list(shard_ids)
-    text = ", ".join(brief(shard_id) for shard_id in ids[:_NAMED])
-    return f"{text} and {len(ids) - _NAMED} more" if len(ids) > _NAMED else text
+    ids = [brief(shard_id) for shard_id in shard_ids]
+    if len(ids) <= _NAMED + 1:  # "and 1 more" would be no shorter than its name
+        return ", ".join(ids)
+    return f"{', '.join(ids[:_NAMED])} and {len(ids) - _NAMED} more"

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from shardline import errors
 from shardline.cli import app
 from shardline.cli.program import ExitCode, exit_code_of, for_command_line
 
-COMMANDS = [
-    ["shards"], ["tail"], ["doctor"], ["dashboard"], ["local"],
-    ["leases"], ["leases", "show"], ["leases", "release"], ["leases", "reset"],
-]  # fmt: skip
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_every_help_has_an_example(command: list[str]) -> None:
+def _commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for name, command in group.commands.items():
+        yield (*path, name)
+        if hasattr(command, "commands"):
+            yield from _commands(command, (*path, name))
+
+
+@pytest.mark.parametrize("command", list(_commands(typer.main.get_command(app))), ids=" ".join)
+def test_every_help_has_an_example(command: tuple[str, ...]) -> None:
     result = CliRunner().invoke(app, [*command, "--help"])
     assert result.exit_code == 0
     assert "Example" in result.output
