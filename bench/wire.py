@@ -1,7 +1,8 @@
-"""How much faster a response body becomes Arrow columns than botocore parses it.
+"""How much faster a response body becomes Arrow columns than botocore parses the same records.
 
-`python -m bench.wire` prints the ratios. Both decode the same body in turns, so that whatever else
-the machine does slows both; times are CPU time.
+`python -m bench.wire` prints the ratios. All decode the same records in turns, so that whatever
+else the machine does slows all of them; times are CPU time. What boto3 users have is botocore's
+parse of JSON, so that is what CBOR, too, is held against.
 """
 
 from __future__ import annotations
@@ -9,44 +10,82 @@ from __future__ import annotations
 import base64
 import json
 import random
-import statistics
-import time
 from typing import TYPE_CHECKING, Any, Final
 
 import botocore.session
+import msgspec
 from botocore.parsers import create_parser
 
+from bench.figures import Figure, in_turns, print_plainly, ratios
+from shardline.services import cbor
 from shardline.services.wire_dynamodb import decode_dynamodb
-from shardline.services.wire_kinesis import decode_kinesis
+from shardline.services.wire_kinesis import decode_kinesis, decode_simply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROUNDS: Final = 7
-KINESIS_PAGES: Final = ((10_000, 100), (10_000, 1_000), (500, 1_000), (100, 10_000))
-DYNAMODB_PAGES: Final = ((1_000, 1_000),)
+KINESIS_PAGES: Final = (
+    (10_000, 100),
+    (10_000, 1_000),
+    (1_000, 10_000),
+    (500, 1_000),
+    (100, 10_000),
+    (10, 10_000),
+    (3, 1_000_000),
+)
+DYNAMODB_PAGE: Final = (1_000, 1_000)
+TARGETS: Final = {
+    ("JSON", 10_000, 100): 30.0,
+    ("JSON", 10_000, 1_000): 12.0,
+    ("CBOR", 10_000, 100): 60.0,
+    ("CBOR", 10_000, 1_000): 25.0,
+}
+NO_SLOWER: Final = 0.9
+"""Against the simple way of decoding; the rest of 1 is what a busy machine makes of equals."""
+_BYTES_A_ROUND: Final = 4_000_000
 
 
-def kinesis_body(count: int, record_bytes: int) -> bytes:
-    """Return a body as Kinesis sends it: compact JSON, data in base64, times in milliseconds."""
+def records(count: int, record_bytes: int) -> list[dict[str, Any]]:
+    """Return records of random data."""
     draw = random.Random(count * record_bytes)
-    records = [
+    return [
         {
             "SequenceNumber": f"4965{10**51 + i * 7919}",
-            "ApproximateArrivalTimestamp": 1_700_000_000 + i / 1000,
-            "Data": base64.b64encode(draw.randbytes(record_bytes)).decode(),
+            "ApproximateArrivalTimestamp": cbor.Milliseconds(1_700_000_000_000 + i),
+            "Data": draw.randbytes(record_bytes),
             "PartitionKey": f"customer-{draw.randrange(10_000)}",
         }
         for i in range(count)
     ]
-    answer = {"Records": records, "NextShardIterator": "A" * 200, "MillisBehindLatest": 0}
-    return json.dumps(answer, separators=(",", ":")).encode()
+
+
+def kinesis_body(count: int, record_bytes: int) -> bytes:
+    """Return a body as Kinesis sends it: compact JSON, data in base64, times in milliseconds."""
+    plain = [
+        each
+        | {
+            "ApproximateArrivalTimestamp": each["ApproximateArrivalTimestamp"] / 1000,
+            "Data": base64.b64encode(each["Data"]).decode(),
+        }
+        for each in records(count, record_bytes)
+    ]
+    return json.dumps(_answer(plain), separators=(",", ":")).encode()
+
+
+def kinesis_cbor_body(count: int, record_bytes: int) -> bytes:
+    """Return the same records in CBOR."""
+    return cbor.encode(_answer(records(count, record_bytes)))
+
+
+def _answer(listed: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"Records": listed, "NextShardIterator": "A" * 200, "MillisBehindLatest": 0}
 
 
 def dynamodb_body(count: int, item_bytes: int) -> bytes:
     """Return a body of changes to items of about this size, both images included."""
     fields = {f"field{i}": {"S": "x" * 40} for i in range(item_bytes // 60)}
-    records = [
+    changes = [
         {
             "eventID": f"{i:032x}",
             "eventName": "MODIFY",
@@ -65,65 +104,92 @@ def dynamodb_body(count: int, item_bytes: int) -> bytes:
         }
         for i in range(count)
     ]
-    answer = {"Records": records, "NextShardIterator": "A" * 200}
+    answer = {"Records": changes, "NextShardIterator": "A" * 200}
     return json.dumps(answer, separators=(",", ":")).encode()
 
 
-def run(rounds: int = ROUNDS) -> list[dict[str, Any]]:
-    """Measure every kind of page; `ratio` is the median of the rounds' ratios."""
-    pages = [
-        ("kinesis", kinesis_body, decode_kinesis, count, size) for count, size in KINESIS_PAGES
-    ] + [
-        ("dynamodbstreams", dynamodb_body, decode_dynamodb, count, size)
-        for count, size in DYNAMODB_PAGES
-    ]
-    return [
-        {"service": service, "records": count, "record_bytes": size}
-        | _compare(body(count, size), decode, service, rounds)
-        for service, body, decode, count, size in pages
-    ]
+def run(rounds: int = ROUNDS) -> list[Figure]:
+    """Measure every kind of page."""
+    figures: list[Figure] = []
+    for count, size in KINESIS_PAGES:
+        figures += _kinesis(count, size, rounds)
+    count, size = DYNAMODB_PAGE
+    body = dynamodb_body(count, size)
+    taken = in_turns(
+        {
+            "botocore": _few(_botocore_parse("dynamodbstreams", body), body),
+            "ours": _many(lambda: decode_dynamodb(body), body),
+        },
+        rounds,
+    )
+    page = f"changes, {count:,} × {size:,} B"
+    figures.append(Figure(page, "botocore's parse", ratios(taken["botocore"], taken["ours"])))
+    return figures
 
 
-def _compare(
-    body: bytes, decode: Callable[[bytes], object], service: str, rounds: int
-) -> dict[str, Any]:
+def _kinesis(count: int, size: int, rounds: int) -> list[Figure]:
+    text, binary = kinesis_body(count, size), kinesis_cbor_body(count, size)
+    # No speed without the same result.
+    assert decode_kinesis(text).records.equals(decode_kinesis(binary).records)
+    assert decode_kinesis(text) == decode_simply(text)
+    taken = in_turns(
+        {
+            "botocore": _few(_botocore_parse("kinesis", text), text),
+            "JSON": _many(lambda: decode_kinesis(text), text),
+            "JSON simply": _few(lambda: decode_simply(text), text),
+            "CBOR": _many(lambda: decode_kinesis(binary), text),
+            "CBOR simply": _few(lambda: decode_simply(binary), text),
+            "memcpy": _many(lambda: bytearray(text), text),
+            "json alone": _many(lambda: msgspec.json.decode(text), text),
+        },
+        rounds,
+    )
+    page = f"{count:,} × {size:,} B"
+    figures = []
+    for wire in ("JSON", "CBOR"):
+        target = TARGETS.get((wire, count, size))
+        micros = sorted(taken[wire])[rounds // 2] / count * 1e6
+        figures += [
+            Figure(
+                f"{wire}, {page}",
+                "botocore's parse",
+                ratios(taken["botocore"], taken[wire]),
+                target=target,
+                note=f"{micros:.2f} µs a record",
+            ),
+            Figure(
+                f"{wire}, {page}",
+                "the simple way",
+                ratios(taken[f"{wire} simply"], taken[wire]),
+                target=NO_SLOWER,
+            ),
+        ]
+    for name, limit in (("json alone", "msgspec to objects, nothing else"), ("memcpy", "memcpy")):
+        limits = ratios(taken["botocore"], taken[name])
+        figures.append(Figure(f"{limit}, {page}", "botocore's parse", limits, note="a limit"))
+    return figures
+
+
+def _botocore_parse(service: str, body: bytes) -> Callable[[], object]:
     model = botocore.session.Session().get_service_model(service)
     shape = model.operation_model("GetRecords").output_shape
     parser = create_parser(model.resolved_protocol)
     response = {"body": body, "status_code": 200, "headers": {}}
-    repeats = max(1, 2_000_000 // len(body))
-    ratios, micros = [], []
-    for _ in range(rounds):
-        theirs = _cpu_seconds(lambda: parser.parse(response, shape), repeats)
-        ours = _cpu_seconds(lambda: decode(body), repeats * 5) / 5
-        ratios.append(theirs / ours)
-        micros.append(ours / repeats * 1e6)
-    return {
-        "body_bytes": len(body),
-        "micros": statistics.median(micros),
-        "ratio": statistics.median(ratios),
-        "lowest": min(ratios),
-        "highest": max(ratios),
-    }
+    return lambda: parser.parse(response, shape)
 
 
-def _cpu_seconds(action: Callable[[], object], repeats: int) -> float:
-    started = time.process_time()
-    for _ in range(repeats):
-        action()
-    return time.process_time() - started
+def _few(action: Callable[[], object], body: bytes) -> tuple[Callable[[], object], int]:
+    return action, max(1, _BYTES_A_ROUND // 2 // len(body))
+
+
+def _many(action: Callable[[], object], body: bytes) -> tuple[Callable[[], object], int]:
+    return action, max(5, 5 * _BYTES_A_ROUND // len(body))
 
 
 def main() -> None:
     """Print the table."""
-    print(f"body → Arrow against botocore's parse, CPU time, {ROUNDS} interleaved rounds")
-    print(f"{'service':16} {'page':>16} {'ratio':>7} {'lowest':>7} {'highest':>7} {'µs':>9}")
-    for row in run():
-        page = f"{row['records']:,} × {row['record_bytes']:,} B"
-        print(
-            f"{row['service']:16} {page:>16} {row['ratio']:6.1f}× {row['lowest']:6.1f}× "
-            f"{row['highest']:6.1f}× {row['micros']:9,.0f}"
-        )
+    print(f"body → Arrow, CPU time, {ROUNDS} interleaved rounds: how many times faster than …")
+    print_plainly(run())
 
 
 if __name__ == "__main__":

@@ -83,13 +83,13 @@ def decode_alike_cbor(body: bytes, at_least: int = _MANY) -> Records | None:
     """
     try:
         found = _find_array(body)
-        shape = found and _shape_of_first(body, found[1])
+        if found is None or (found[2] is not None and found[2] < at_least):
+            return None
+        array, first, count = found
+        shape = _shape_of_first(body, first)
     except msgspec.DecodeError:
         return None
-    if not found or not shape:
-        return None
-    array, first, count = found
-    if (len(body) // shape.size_bytes if count is None else count) < at_least:
+    if shape is None or len(body) // shape.size_bytes < at_least:
         return None
     # Data that holds the marker as well fails the check of where the next record starts.
     starts = places_of(body, shape.map_head + shape.runs[0][0].literal, first)
@@ -130,8 +130,16 @@ def _find_array(body: bytes) -> tuple[int, int, int | None] | None:
             if array_kind != _ARRAY:
                 return None
             return place, first, None if info == _WITHOUT_END else count
-        _, place = decode_at(body, place)
+        place = _behind(body, place)
     return None
+
+
+def _behind(body: bytes, place: int) -> int:
+    """Return the place behind an item, without copying data that may be big."""
+    kind, info, number, inside = read_head(body, place)
+    if kind in (_BYTES, _TEXT) and info != _WITHOUT_END:
+        return inside + number
+    return decode_at(body, place)[1]
 
 
 def _shape_of_first(body: bytes, place: int) -> _Shape | None:
@@ -154,7 +162,7 @@ def _shape_of_first(body: bytes, place: int) -> _Shape | None:
             fixed_bytes = read_head(body, place)[2]
             literal += head(_TEXT, fixed_bytes)
         fields.append(_Field(name, literal, fixed_bytes))
-        _, place = decode_at(body, place)
+        place = _behind(body, place)
     names = {field.name for field in fields}
     if len(names) < len(fields) or not names >= _FIELDS:
         return None

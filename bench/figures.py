@@ -1,0 +1,91 @@
+"""A figure: what was measured in every round, what was hoped for, and how it is shown."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One line of a table. Ratios are made round by round, so that both sides met the same load."""
+
+    what: str
+    against: str
+    rounds: tuple[float, ...]
+    unit: str = "×"
+    target: float | None = None
+    at_most: bool = False
+    """Whether the target is a ceiling instead of a floor."""
+    note: str = ""
+
+    @property
+    def median(self) -> float:
+        """What is shown."""
+        return statistics.median(self.rounds)
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the target is met; None without one."""
+        if self.target is None:
+            return None
+        return self.median <= self.target if self.at_most else self.median >= self.target
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what is kept of it in the results."""
+        return {
+            "what": self.what,
+            "against": self.against,
+            "median": round(self.median, 4),
+            "lowest": round(min(self.rounds), 4),
+            "highest": round(max(self.rounds), 4),
+            "rounds": [round(each, 4) for each in self.rounds],
+            "unit": self.unit,
+            "target": self.target,
+            "target_is": None if self.target is None else "most" if self.at_most else "least",
+            "met": self.met,
+            "note": self.note,
+        }
+
+
+def cpu_seconds(action: Callable[[], object], repeats: int) -> float:
+    """Return the CPU time of one call, as the mean of some."""
+    started = time.process_time()
+    for _ in range(repeats):
+        action()
+    return (time.process_time() - started) / repeats
+
+
+def in_turns(
+    actions: Mapping[str, tuple[Callable[[], object], int]], rounds: int
+) -> dict[str, list[float]]:
+    """Measure each action in turn, so many rounds: its CPU seconds in each."""
+    taken: dict[str, list[float]] = {name: [] for name in actions}
+    for _ in range(rounds):
+        for name, (action, repeats) in actions.items():
+            taken[name].append(cpu_seconds(action, repeats))
+    return taken
+
+
+def ratios(slow: Sequence[float], fast: Sequence[float]) -> tuple[float, ...]:
+    """Return how many times faster, round by round."""
+    return tuple(a / b for a, b in zip(slow, fast, strict=True))
+
+
+def print_plainly(figures: Sequence[Figure]) -> None:
+    """Print a table without colours, for a bench that is run by itself."""
+    width = max((len(figure.what) for figure in figures), default=0)
+    for figure in figures:
+        sign = "≤" if figure.at_most else "≥"
+        wanted = "" if figure.target is None else f"{sign} {figure.target:g} "
+        verdict = {True: "met", False: "MISSED", None: ""}[figure.met]
+        print(
+            f"{figure.what:{width}}  {figure.median:9,.2f} {figure.unit:3} "
+            f"({min(figure.rounds):,.2f} to {max(figure.rounds):,.2f})  "
+            f"{figure.against}  {wanted}{verdict} {figure.note}".rstrip()
+        )
