@@ -65,11 +65,16 @@ class Ledger:
 
     def see(self, listed: tuple[Shard, ...]) -> None:
         """Take in a new listing: strangers get a place, or are left behind."""
+        earliest = self._earliest_as_of()
         self._list(listed)
         beginning = begin_later(listed, self.places.keys() | self.drained, self.start)
         self.drained |= beginning.skipped
         for shard_id, position in beginning.positions.items():
-            as_of = _latest(self._left_at.get(parent) for parent in self._parents[shard_id])
+            parents = self._parents[shard_id]
+            as_of = _latest(self._left_at.get(parent) for parent in parents)
+            if any(p not in self.places and p not in self.drained for p in parents):
+                # Born and gone between two listings. It descended from a shard that we knew.
+                as_of = as_of or earliest
             self.places[shard_id] = Place(self._next_clock, position, as_of)
             self._next_clock += 1
 
@@ -82,7 +87,10 @@ class Ledger:
         return self._children.get(shard_id, ())
 
     def drain(self, shard_id: str) -> None:
-        """Note that everything in a shard has been delivered."""
+        """Note that no more will come from a shard: all was delivered, or what was not is gone.
+
+        Its children go on from the time up to which it is known that nothing was lost.
+        """
         place = self.places.pop(shard_id)
         self.drained.add(shard_id)
         self._left_at[shard_id] = place.as_of
@@ -94,11 +102,6 @@ class Ledger:
             if isinstance(child.position, AtTime) and isinstance(place.position, After):
                 # The time was found in the parent: from there on lineage rules, not timestamps.
                 child.position = TRIM_HORIZON
-
-    def forget(self, shard_id: str) -> None:
-        """Note that a shard is gone, with whatever was undelivered in it: no more will come."""
-        self.places.pop(shard_id, None)
-        self.drained.add(shard_id)
 
     def as_of(self, shard_id: str) -> datetime | None:
         """Return a time before which nothing undelivered lies in a shard, or in its ancestors.
@@ -115,6 +118,12 @@ class Ledger:
                 found.append(place.as_of if place else self._left_at.get(ancestor))
                 frontier.extend(self._parents.get(ancestor, ()))
         return _latest(found)
+
+    def _earliest_as_of(self) -> datetime | None:
+        """Return a time before which nothing undelivered lies in any shard."""
+        leaves = [as_of for s, as_of in self._left_at.items() if not self.children(s)]
+        known = (*(place.as_of for place in self.places.values()), *leaves)
+        return min((as_of for as_of in known if as_of is not None), default=None)
 
     def _list(self, listed: tuple[Shard, ...]) -> None:
         self.listed = listed

@@ -280,4 +280,4 @@ class Reading:
         else:
             logger.info("%s is gone, before anything of its lineage was read", shard_id)
         self._readers.pop(shard_id, None)
-        self.ledger.forget(shard_id)
+        self.ledger.drain(shard_id)

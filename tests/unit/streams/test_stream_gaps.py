@@ -107,7 +107,8 @@ def test_a_shard_that_was_trimmed_away_is_a_gap_and_its_children_go_on() -> None
         next(stream)
     going_on = world.stream(token, on_gap="go_on")
     assert names(going_on) == ["kept"]
-    assert [gap.shard_id for gap in going_on.gaps] == [world.roots[0]]
+    # The child may have lost records as well: it had a day in which nobody looked.
+    assert [gap.shard_id for gap in going_on.gaps] == [world.roots[0], child]
 
 
 @pytest.mark.case("L-17")
