@@ -1,9 +1,16 @@
-// Draws the same river on a canvas, where so many shards would make SVG slow. The table beside it
-// is then the way for keyboards and screen readers.
+// Draws the same river on a canvas, where so many shards would make SVG slow. A thousand owners'
+// colours in lanes of a pixel are noise, so shards are drawn quietly, except those that lag, wait or
+// have no owner, and those that the search finds. The table below is the way for keyboards and
+// screen readers.
 
-import { clock, ownerColour } from "/format.js";
+import { clock, isPast, ownerColour } from "/format.js";
+
+const LAGS_SECONDS = 30;
+const LEAST_THICK = 2.4;
 
 export class CanvasRiver {
+  static hint = "So many shards are drawn quietly: those that stand out lag, wait, or have no owner. Search, or choose a worker above, to light up its shards.";
+
   constructor(holder, { choose, point }) {
     this.canvas = document.createElement("canvas");
     this.canvas.setAttribute("role", "img");
@@ -28,14 +35,11 @@ export class CanvasRiver {
     const colours = new Colours(this.canvas);
     pen.scale(scale, scale);
     this.drawTicks(pen, colours, river);
-    for (const band of river.bands) {
-      const dimmed = matches !== null && !matches(band.shard);
-      if (!dimmed) for (const r of band.ribbons) drawRibbon(pen, colours, r, band);
-      for (const segment of band.segments) {
-        pen.globalAlpha = (segment.unread ? 0.3 : band.reaches ? 1 : 0.5) * (dimmed ? 0.08 : 1);
-        pen.fillStyle = colours.of(segment.owner);
-        pen.fillRect(segment.x0, band.y - band.thick / 2, Math.max(segment.x1 - segment.x0, 0.8), band.thick);
-      }
+    const bright = river.bands.filter((band) => (matches ? matches(band.shard) : inTrouble(band.shard, river.leased)));
+    for (const band of river.bands) this.drawBand(pen, band, colours.named("--flow"), matches ? 0.1 : 0.34);
+    for (const band of bright) {
+      const colour = matches && band.shard.owner ? colours.of(band.shard.owner) : colours.named(matches ? "--ink" : "--owner-1");
+      this.drawBand(pen, band, colour, 1, LEAST_THICK);
     }
     pen.globalAlpha = 1;
     const chosen = river.bands.find((b) => b.shard.id === selectedId);
@@ -43,6 +47,16 @@ export class CanvasRiver {
       pen.strokeStyle = colours.named("--ink");
       pen.lineWidth = 1.5;
       pen.strokeRect(chosen.x0 - 3, chosen.y - chosen.thick / 2 - 3, Math.max(6, chosen.x1 - chosen.x0 + 6), chosen.thick + 6);
+    }
+  }
+
+  drawBand(pen, band, colour, strength, least = 0) {
+    const thick = Math.max(band.thick, least);
+    pen.fillStyle = pen.strokeStyle = colour;
+    for (const r of band.ribbons) drawRibbon(pen, r, strength * 0.6);
+    for (const segment of band.segments) {
+      pen.globalAlpha = strength * (segment.unread ? 0.45 : 1);
+      pen.fillRect(segment.x0, band.y - thick / 2, Math.max(segment.x1 - segment.x0, 0.8), thick);
     }
   }
 
@@ -72,10 +86,14 @@ export class CanvasRiver {
   }
 }
 
-function drawRibbon(pen, colours, r, band) {
+function inTrouble(shard, leased) {
+  if (!leased || isPast(shard)) return false;
+  return shard.state !== "readable" || !shard.owner || shard.lag_seconds > LAGS_SECONDS;
+}
+
+function drawRibbon(pen, r, strength) {
   const middle = (r.x0 + r.x1) / 2;
-  pen.globalAlpha = 0.35;
-  pen.strokeStyle = colours.of(band.segments[0]?.owner);
+  pen.globalAlpha = strength;
   pen.lineWidth = Math.max(0.6, Math.min(r.t0, r.t1));
   pen.beginPath();
   pen.moveTo(r.x0, r.y0);
@@ -83,19 +101,22 @@ function drawRibbon(pen, colours, r, band) {
   pen.stroke();
 }
 
-// A canvas knows no CSS variables, so each is looked up once a drawing.
+// A canvas knows no CSS variables, so each is resolved once a drawing, through a property that does.
 class Colours {
   constructor(canvas) {
-    this.style = getComputedStyle(canvas);
+    this.canvas = canvas;
     this.found = new Map();
   }
 
   named(name) {
-    if (!this.found.has(name)) this.found.set(name, this.style.getPropertyValue(name).trim());
+    if (!this.found.has(name)) {
+      this.canvas.style.color = `var(${name})`;
+      this.found.set(name, getComputedStyle(this.canvas).color);
+    }
     return this.found.get(name);
   }
 
   of(owner) {
-    return this.named(owner ? ownerColour(owner).slice(4, -1) : "--flow");
+    return this.named(ownerColour(owner).slice(4, -1));
   }
 }

@@ -141,6 +141,7 @@ export function riverOf(snapshot, { width, chosen }) {
     inner: inner + TOP,
     right,
     labelled,
+    leased: snapshot.app !== null,
     bands: [...bands.values()],
     ticks: ticksOf(time, x),
     nowX: x(now),

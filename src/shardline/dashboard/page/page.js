@@ -52,6 +52,7 @@ function drawRiver() {
   if (state.painterKind !== kind) {
     state.painterKind = kind;
     state.painter = new kind(holder, { choose, point });
+    setText(at("river-hint"), kind.hint);
   }
   state.painter.draw(river, state.selectedId, table.matcher());
 }

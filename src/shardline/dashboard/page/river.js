@@ -4,6 +4,8 @@
 import { brief, clock, duration, isPast, ownerColour, ownerStriped, sentence, svg, workerName } from "/format.js";
 
 export class SvgRiver {
+  static hint = "Left to right is time, top to bottom the hash space. Pale is not read yet. Arrow keys move between shards.";
+
   constructor(holder, { choose, point }) {
     this.choose = choose;
     this.point = point;
