@@ -103,6 +103,8 @@ class SimTable(MemoryLeaseTable):
         old = self._deleted.pop(key, None)
         if old is None or new.checkpoint == old.checkpoint:
             return
+        if old.stream_created_at != new.stream_created_at:
+            return
         stream = self._streams[new.stream_name]
         before, after = _sequence(old.checkpoint), _sequence(new.checkpoint)
         if after is not None and (before is None or after < before):

@@ -54,6 +54,7 @@ from shardline.core.leasing_rows import (
     marked_unlisted,
     released,
     taken,
+    with_gap,
 )
 from shardline.core.leasing_times import LeaseTimes
 
@@ -90,6 +91,7 @@ class _Work:
     """The epoch that my take was conditional on: nobody was in between."""
     acknowledged: Position | None = None
     as_of: datetime | None = None
+    gap: str = ""
     ended: bool = False
     finished: bool = False
 
@@ -187,6 +189,13 @@ class Leasing:
         work.acknowledged = further(current, position)
         work.as_of = as_of or work.as_of
         return True
+
+    def note_gap(self, shard_id: str, epoch: int, gap: str) -> bool:
+        """Note what was lost of a shard that goes on; False if it is not mine."""
+        work = self._working_on(shard_id, epoch)
+        if work is not None:
+            work.gap = gap
+        return work is not None
 
     def end(self, shard_id: str, epoch: int) -> bool:
         """Note that a shard was processed to its end, durably; False if it is not mine."""
@@ -432,21 +441,27 @@ class Leasing:
             new = row
             if work is not None and work.acknowledged is not None:
                 new = advanced(row, work.acknowledged, work.as_of)
+            if work is not None and work.gap:
+                new = with_gap(new, work.gap)
             if work is not None and work.ended:
-                yield Save(finished(row), row)
+                yield Save(finished(row, new.gap), row)
             elif self.leaving:
                 yield Release(_one_write(released(new), row), row)
             elif work is not None and work.finished and shard_id in self._handovers.giving:
                 given_to = self._handovers.giving[shard_id]
                 yield Release(_one_write(released(new, given_to), row), row)
-            elif new is not row and work and now - work.saved_at >= self.times.checkpoint_seconds:
-                yield Save(new, row)
+            elif new is not row and work and self._is_due(work, now):
+                yield Save(_one_write(new, row), row)
         for shard_id in self.ledger.gaps if self._goes_on_after_gaps else ():
             row = self.ledger.rows[shard_id]
             free = row.lease_owner is None or self.peers.dead(row.lease_owner)
             if row.lease_owner == self.owner or (free and self.peers.on_duty(shard_id)):
                 gap = f"{shard_id} vanished from the stream; it was read up to {row.checkpoint}"
                 yield Save(finished(row, gap), row)
+
+    def _is_due(self, work: _Work, now: float) -> bool:
+        """Say whether to write now: a gap is not left to chance."""
+        return bool(work.gap) or now - work.saved_at >= self.times.checkpoint_seconds
 
     def _share(self, header: Header, now: float) -> Iterator[Instruction]:
         """Make what is missing, take what is free, and ask for the rest of my share."""
@@ -514,6 +529,8 @@ class Leasing:
             work.saved_at = now
             if work.acknowledged == new.checkpoint:
                 work.acknowledged = None
+            if work.gap in new.gap:
+                work.gap = ""
         elif shard_id in self._work:
             del self._work[shard_id]
             self._stirred = True

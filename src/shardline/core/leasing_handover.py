@@ -34,11 +34,12 @@ class Handovers:
         self, ledger: Ledger, peers: Peers, loads: Sequence[Load], level: int, now: float
     ) -> None:
         """Ask for what is missing to my share; take back what is answered or not needed."""
+        mine = next(load for load in loads if load.worker == self._me)
+        richer = {load.worker for load in loads if load.held >= mine.held + 2}
         for shard_id, asked_at in list(self.asked_at.items()):
             impatient = now - asked_at > self._patience_seconds
-            if impatient or not self._open(shard_id, ledger, peers):
+            if impatient or not self._open(shard_id, ledger, richer):
                 del self.asked_at[shard_id]
-        mine = next(load for load in loads if load.worker == self._me)
         others = [load for load in loads if load.worker != self._me]
         count = wanted_from_others(mine, others, level) - len(self.asked_at)
         for shard_id in list(self.asked_at)[: max(0, -count)]:
@@ -73,13 +74,14 @@ class Handovers:
                         self.giving[shard_id] = beat.worker
                         promised[beat.worker] = already + 1
 
-    def _open(self, shard_id: str, ledger: Ledger, peers: Peers) -> bool:
+    def _open(self, shard_id: str, ledger: Ledger, richer: Container[str]) -> bool:
+        """Say whether an ask may still be answered: given to me, or held by one that has more."""
         row = ledger.rows.get(shard_id)
         if row is None or shard_id not in ledger.leasable:
             return False
         if row.lease_owner is None:
             return row.given_to == self._me
-        return row.lease_owner != self._me and not peers.dead(row.lease_owner)
+        return row.lease_owner in richer
 
     def _preference(self, shard_id: str) -> int:
         """Order shards differently on every worker, so that not all ask for the same."""

@@ -14,6 +14,7 @@ from shardline.core.starting import begin, begin_later
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Set as AbstractSet
     from datetime import datetime
 
     from shardline.core.leasing_rows import Header, LeaseRow
@@ -40,7 +41,8 @@ class Ledger:
         """Shards of which the service said, one by one, that it has them no more."""
         self._goes_on_after_gaps = goes_on_after_gaps
         self._lineage: Lineage | None = None
-        self._leasable: frozenset[str] = frozenset()
+        self._readable: frozenset[str] = frozenset()
+        self._leasable: set[str] = set()
         self._done_above: frozenset[str] = frozenset()
 
     # --- what was seen ----------------------------------------------------------------------
@@ -77,7 +79,14 @@ class Ledger:
             self.completed.add(shard_id)
         else:
             self.owned.setdefault(row.lease_owner, set()).add(shard_id)
-        if known is None or (known.begun, known.completed) != (row.begun, row.completed):
+        if known is None:
+            if shard_id in self._readable:  # as most new rows: it is listed, and nothing waits
+                self._leasable.add(shard_id)
+            else:
+                self._lineage = None
+        elif known.completed != row.completed or (
+            known.begun != row.begun and any(p not in self.rows for p in row.parents)
+        ):
             self._lineage = None
 
     def missed(self, shard_id: str) -> None:
@@ -125,13 +134,12 @@ class Ledger:
                 known=self.rows.keys(),
                 gone=gone,
             )
-            self._leasable = frozenset(
-                i for i in self._lineage.ids(State.READABLE) if i in self.rows
-            )
+            self._readable = frozenset(self._lineage.ids(State.READABLE))
+            self._leasable = {i for i in self._readable if i in self.rows}
         return self._lineage
 
     @property
-    def leasable(self) -> frozenset[str]:
+    def leasable(self) -> AbstractSet[str]:
         """The shards that may be worked on now and have a row."""
         _ = self.lineage
         return self._leasable
@@ -164,6 +172,16 @@ class Ledger:
         else:
             found = begin(listed, start).positions
         return {i: found[i] for i in shard_ids if i in found}
+
+    def born_after(self, shard_id: str) -> datetime | None:
+        """Return a time before which a new shard held nothing, if its parents vouch for one.
+
+        Its records came after everything in its parents, read or not. Without that, a child that
+        waits for longer than records are kept would lose some in silence.
+        """
+        rows = [self.rows.get(parent) for parent in self.listed[shard_id].parents]
+        times = [row.as_of for row in rows if row is not None and row.as_of is not None]
+        return min(times) if times and len(times) == len(rows) else None
 
     def unneeded(self) -> list[LeaseRow]:
         """Return the finished rows that no listed shard descends from or is."""

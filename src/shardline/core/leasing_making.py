@@ -68,6 +68,7 @@ class Making:
                     header.stream_created_at,
                     parents=ledger.listed[shard_id].parents,
                     checkpoint=beginnings[shard_id],
+                    as_of=ledger.born_after(shard_id),
                 )
             if row is not None:
                 row = replace(row, epoch=self._first_epoch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zlib import crc32
@@ -30,6 +31,7 @@ class Peers:
         self._me = me
         self._lease_seconds = lease_seconds
         self._seen: dict[str, _Seen] = {}
+        self._live: list[Heartbeat] | None = None  # made anew when anything was seen
         self._met = False
         self.predecessors: frozenset[str] = frozenset()
         """Incarnations of my own name that were there before me, and never moved since.
@@ -65,6 +67,7 @@ class Peers:
 
     def forget(self, worker: str) -> None:
         """Tell that a worker's heartbeat is deleted and that it owns nothing."""
+        self._live = None
         self._seen.pop(worker, None)
 
     def suspects(self, now: float) -> list[str]:
@@ -84,14 +87,13 @@ class Peers:
 
     def live(self) -> list[Heartbeat]:
         """Return the heartbeats of the others that live and stay, in the order of their names."""
-        return [
-            seen.beat
-            for worker, seen in sorted(self._seen.items())
-            if seen.beat is not None
-            and not seen.dead
-            and not seen.beat.leaving
-            and worker not in self.predecessors
-        ]
+        if self._live is None:
+            self._live = [
+                seen.beat
+                for worker, seen in sorted(self._seen.items())
+                if seen.beat is not None and not seen.beat.leaving and not self.dead(worker)
+            ]
+        return self._live
 
     def beat_of(self, worker: str) -> Heartbeat | None:
         """Return a live and staying worker's heartbeat."""
@@ -112,10 +114,12 @@ class Peers:
 
     def on_duty(self, thing: str) -> bool:
         """Say whether, of all workers that live, I am to look after something first."""
-        workers = sorted([self._me, *(beat.worker for beat in self.live())])
-        return workers[crc32(thing.encode()) % len(workers)] == self._me
+        live = self.live()
+        above_me = bisect_left(live, self._me, key=lambda beat: beat.worker)
+        return crc32(thing.encode()) % (len(live) + 1) == above_me
 
     def _update(self, worker: str, beat: Heartbeat | None, now: float) -> None:
+        self._live = None
         seen = self._seen.get(worker)
         if seen is None:
             self._seen[worker] = _Seen(beat, now)

@@ -139,6 +139,14 @@ def released(row: LeaseRow, given_to: str | None = None) -> LeaseRow:
     return replace(row, lease_owner=None, given_to=given_to, lease_count=row.lease_count + 1)
 
 
+def with_gap(row: LeaseRow, gap: str) -> LeaseRow:
+    """Note what was lost, behind what was lost before."""
+    if not gap or gap in row.gap:
+        return row
+    said = f"{row.gap}; {gap}" if row.gap else gap
+    return replace(row, gap=said, lease_count=row.lease_count + 1)
+
+
 def marked_unlisted(row: LeaseRow, since: datetime | None) -> LeaseRow:
     """Note since when a finished shard is no longer listed."""
     return replace(row, unlisted_since=since, lease_count=row.lease_count + 1)

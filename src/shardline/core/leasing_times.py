@@ -24,6 +24,11 @@ class LeaseTimes:
         return self.lease_seconds / 3
 
     @property
+    def tick_seconds(self) -> float:
+        """How often a worker looks at the header row: within two seconds it sees what moved."""
+        return min(1.2, self.lease_seconds / 9)
+
+    @property
     def stop_seconds(self) -> float:
         """When a worker that could not renew stops: a fifth early, for clocks that drift."""
         return self.lease_seconds * 0.8

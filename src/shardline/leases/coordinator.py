@@ -57,7 +57,7 @@ Call = Callable[[], Any]
 Steps = Generator[Call, Any, Result]
 """Yields calls to make and is sent their results; what they raise is thrown in."""
 
-TICK_SECONDS: Final = 1.0
+RELIST_SECONDS: Final = 1.0
 LIST_SECONDS: Final = 10.0
 DESCRIBE_SECONDS: Final = 60.0
 PATROL_ROWS: Final = 200
@@ -165,6 +165,13 @@ class Coordinator:
         with self._lock:
             self.leasing.sign(self._clock())
             self._require(self.leasing.acknowledge(shard_id, epoch, position, as_of), shard_id)
+
+    def record_gap(self, shard_id: str, epoch: int, gap: str) -> None:
+        """Keep in words what was lost of a shard that goes on; at once. Raises `LeaseLost`."""
+        with self._lock:
+            self.leasing.sign(self._clock())
+            self._require(self.leasing.note_gap(shard_id, epoch, gap), shard_id)
+        self._wake.set()
 
     def complete(self, shard_id: str, epoch: int) -> None:
         """Acknowledge a shard to its end; written down at once. Raises `LeaseLost`."""
@@ -364,7 +371,7 @@ class Coordinator:
 
     def _list(self, moved: bool) -> Steps[None]:
         leasing = self.leasing
-        due = TICK_SECONDS if moved or leasing.ledger.holes else LIST_SECONDS
+        due = RELIST_SECONDS if moved or leasing.ledger.holes else LIST_SECONDS
         if self._clock() - self._listed_at < due:
             return
         shards = yield self._service.list_shards
@@ -468,7 +475,7 @@ class Coordinator:
                 self.tick()
             except Exception:
                 logger.exception("%s: a tick failed; trying again", self.owner)
-            self._wake.wait(min(TICK_SECONDS, self.leasing.times.lease_seconds / 10))
+            self._wake.wait(self.leasing.times.tick_seconds)
 
     def _created_at(self) -> datetime | None:
         return self.leasing.header.stream_created_at if self.leasing.header else None
