@@ -34,11 +34,12 @@ def fenced(
     """Add the fence to rows that come in the order of the ranges, and the shards' own events."""
     target = fenced_schema(schema)
     coming = iter(rows)
-    row = next(coming, None)
+    row: tuple[str, pa.RecordBatch] | None = None
     for item in ranges:
         epoch = item.range.epoch
         if item.begins:
             yield _event(target, item.shard_id, epoch, STARTED)
+        row = row or next(coming, None)
         while row is not None and row[0] == item.shard_id:
             count = row[1].num_rows
             fence = [pa.repeat(pa.scalar(epoch, pa.int64()), count), pa.nulls(count, pa.string())]

@@ -14,9 +14,11 @@ import logging
 import os
 import socket
 import tempfile
+import time
 import uuid
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
@@ -24,18 +26,20 @@ from shardline.core.leasing_times import LeaseTimes
 from shardline.core.lineage import Lineage, Standing, State
 from shardline.core.offsets import Offset, Range
 from shardline.core.planning import Claim, Ground, Standpoint
-from shardline.core.shards import AtTime, Latest, Shard, TrimHorizon
+from shardline.core.shards import TRIM_HORIZON, AtTime, Latest, Shard, TrimHorizon
 from shardline.errors import ConfigurationError, LeaseLost
 from shardline.leases.coordinator import Coordinator
 from shardline.leases.opening import open_table
 from shardline.services.addresses import parse_address
+from shardline.spark.tallies import SOURCE, write_tally
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from collections.abc import Set as AbstractSet
     from datetime import datetime
 
     from shardline.core.leasing import Held
+    from shardline.core.offsets import Gap
     from shardline.core.shards import Position
     from shardline.services.port import StreamService
     from shardline.spark.options import LeaseOptions, Options
@@ -44,6 +48,7 @@ logger = logging.getLogger(__name__)
 
 Confirmed = dict[str, Range]
 
+_LOOK_SECONDS: Final = 0.2
 _QUIET_REFRESH: Final = timedelta(hours=1)
 """A quiet shard is written down this often; retention is 24 h or more."""
 
@@ -51,13 +56,30 @@ _QUIET_REFRESH: Final = timedelta(hours=1)
 class LeasedOwner:
     """One Spark application among several that share a stream."""
 
-    def __init__(self, coordinator: Coordinator, only_one: IO[str] | None = None) -> None:
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        only_one: IO[str] | None = None,
+        *,
+        tally: Callable[[Mapping[str, int]], None] = lambda _: None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._coordinator = coordinator
         self._only_one = only_one  # kept open: its lock ends with this process
+        self._tally = tally
+        self._monotonic = monotonic
+        self._look_at = 0.0
         self._running = False
         self._left = False
         self._confirmed: tuple[Offset, Confirmed] | None = None
         self._begun: set[tuple[str, int]] = set()
+        self._settled: dict[str, tuple[int, bool]] = {}
+        """The leases of the last plan: epoch, and whether somebody waits for it."""
+        self._ended: set[str] = set()
+        self._counts = {"held": 0, "taken": 0, "lost": 0, "handed_over": 0, "completed": 0}
+        self._known_gaps: tuple[Gap, ...] = ()
+        self._gone_on: dict[str, Position] = {}
+        """Positions that the service has no more, of shards that go on at its horizon."""
 
     def settle(
         self,
@@ -74,16 +96,16 @@ class LeasedOwner:
         Nothing runs while Spark asks for a plan, so what others wait for can be given now.
         """
         by_id = {shard.id: shard for shard in listed}
-        held: dict[str, Held] = {}
-        for shard_id, lease in self._held().items():
+        every = self._held()
+        self._count(every)
+        for shard_id, lease in every.items():
             if lease.finishing:
                 self._finish(shard_id, lease.epoch)
-            else:
-                held[shard_id] = lease
+        held = {k: v for k, v in every.items() if not v.finishing}
         return Ground(
             start=committed.start,
             created_at=created_at,
-            standpoints={k: Standpoint(v.checkpoint, v.as_of) for k, v in held.items()},
+            standpoints={k: self._standpoint(k, v) for k, v in held.items()},
             drained={},
             lineage=Lineage(
                 {
@@ -94,6 +116,17 @@ class LeasedOwner:
             ),
             gaps=committed.gaps,
         )
+
+    def changed(self) -> bool:
+        """Say whether leases came, went or were asked for since the last plan; look now and then.
+
+        Without that a new lease, or somebody who waits for one, would wait for the next look.
+        """
+        now = self._monotonic()
+        if not self._running or now < self._look_at:
+            return False
+        self._look_at = now + _LOOK_SECONDS
+        return _summary(self._coordinator.held()) != self._settled
 
     def claims(self, readable: Collection[str]) -> Mapping[str, Claim]:
         """Claim what is held, under its epoch."""
@@ -130,21 +163,25 @@ class LeasedOwner:
         if self._confirmed is None or self._confirmed[0] != committed:
             return
         confirmed = self._confirmed[1]  # what was dropped is not in it, and never acknowledged
+        self._record_gaps(committed, confirmed)
         quiet = {k: v for k, v in committed.ranges.items() if v.empty and self._is_older(k, v)}
         for shard_id, item in (confirmed | quiet).items():
             try:
                 if item.ends:
                     self._coordinator.complete(shard_id, item.epoch)
+                    self._ended.add(shard_id)
                 else:
                     self._coordinator.checkpoint(shard_id, item.epoch, item.upto, item.as_of)
             except LeaseLost as lost:
-                logger.warning("%s", lost)
+                _warn(lost)
 
     def release(self) -> None:
         """Write down what was acknowledged, and give every lease back."""
         if self._running and not self._left:
             self._left = True
             self._coordinator.leave()
+        if self._only_one is not None:
+            Path(self._only_one.name).unlink(missing_ok=True)
 
     def _held(self) -> dict[str, Held]:
         if not self._running:
@@ -186,7 +223,54 @@ class LeasedOwner:
         try:
             self._coordinator.finish(shard_id, epoch)
         except LeaseLost as lost:
-            logger.warning("%s", lost)
+            _warn(lost)
+
+    def _standpoint(self, shard_id: str, lease: Held) -> Standpoint:
+        if self._gone_on.get(shard_id) == lease.checkpoint:
+            return Standpoint(TRIM_HORIZON, None)
+        return Standpoint(lease.checkpoint, lease.as_of)
+
+    def _record_gaps(self, committed: Offset, confirmed: Confirmed) -> None:
+        """Write new gaps into their lease rows, where they outlive this query's checkpoint."""
+        for gap in committed.gaps:
+            if gap in self._known_gaps:
+                continue
+            self._gone_on[gap.shard_id] = gap.after
+            item = confirmed.get(gap.shard_id) or committed.ranges.get(gap.shard_id)
+            said = f"behind {gap.after}, noticed {gap.noticed_at.isoformat()}: {gap.reason}"
+            try:
+                if item is not None:
+                    self._coordinator.record_gap(gap.shard_id, item.epoch, said)
+            except LeaseLost as lost:
+                _warn(lost)
+        self._known_gaps = committed.gaps
+
+    def _count(self, held: Mapping[str, Held]) -> None:
+        """Count what came and went since the last plan."""
+        now, before, counts = _summary(held), self._settled, dict(self._counts)
+        counts["held"] = len(now)
+        counts["taken"] += sum(k not in before or before[k][0] != v[0] for k, v in now.items())
+        for shard_id, (epoch, finishing) in before.items():
+            if shard_id in now and now[shard_id][0] == epoch:
+                continue
+            ended = shard_id in self._ended and shard_id not in now
+            counts["completed" if ended else "handed_over" if finishing else "lost"] += 1
+        self._ended &= now.keys()
+        self._settled = now
+        if counts != self._counts:
+            self._counts = counts
+            self._tally(counts)
+
+
+def _summary(held: Mapping[str, Held]) -> dict[str, tuple[int, bool]]:
+    return {shard_id: (lease.epoch, lease.finishing) for shard_id, lease in held.items()}
+
+
+def _warn(lost: LeaseLost) -> None:
+    """Say in one line what was lost; the story behind it is for whoever asks."""
+    first, _, story = str(lost).partition("\n")
+    logger.warning("%s", first.removesuffix(" What happened:"))
+    logger.debug("%s", story)
 
 
 def leased_owner(options: Options, leases: LeaseOptions, service: StreamService) -> LeasedOwner:
@@ -211,7 +295,14 @@ def leased_owner(options: Options, leases: LeaseOptions, service: StreamService)
             goes_on_after_gaps=not options.fail_on_data_loss,
         ),
         _require_only_one(leases.app_name, stream_name),
+        tally=_tally_of(options),
     )
+
+
+def _tally_of(options: Options) -> Callable[[Mapping[str, int]], None]:
+    if options.stop_file is None:
+        return lambda _: None
+    return partial(write_tally, Path(options.stop_file).parent, SOURCE)
 
 
 def _start(position: Position) -> TrimHorizon | Latest | AtTime:

@@ -33,6 +33,9 @@ class Ownership(Protocol):
     ) -> Ground:
         """Tell where things stand now that this batch is committed."""
 
+    def changed(self) -> bool:
+        """Say whether a plan would find other shards than the last one did."""
+
     def claims(self, readable: Collection[str]) -> Mapping[str, Claim]:
         """Return those of the readable shards that may be planned now, and from where."""
 
@@ -66,6 +69,10 @@ class SoleOwner:
         return planning.settle(
             committed, listed, created_at=created_at, now=now, retention=retention, gone=gone
         )
+
+    def changed(self) -> bool:
+        """Say no: only a listing tells of other shards."""
+        return False
 
     def claims(self, readable: Collection[str]) -> Mapping[str, Claim]:
         """Claim every readable shard."""

@@ -115,7 +115,7 @@ class Planner:
         if self._asked_to_stop():
             return None
         while True:
-            if self._monotonic() >= self._nothing_before:
+            if self._monotonic() >= self._nothing_before or self._ownership.changed():
                 planned = self._plan(committed, max_records)
                 if planned is not None:
                     self.latest = planned

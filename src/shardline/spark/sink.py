@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
@@ -14,6 +16,7 @@ from pyspark.sql.datasource import (
 )
 
 from shardline.leases.opening import open_table
+from shardline.leases.port import TableUnavailable
 from shardline.services.addresses import parse_address
 from shardline.spark.consumer import DeadLetter, ShardConsumer
 from shardline.spark.dead_letters import open_dead_letters
@@ -28,8 +31,11 @@ if TYPE_CHECKING:
     from shardline.leases.port import LeaseTable
     from shardline.spark.options import Connection, LeaseOptions
 
-FORMAT = "shardline-consumer"
-_BATCH_ID = "streaming.sql.batchId"
+logger = logging.getLogger(__name__)
+
+FORMAT: Final = "shardline-consumer"
+_BATCH_ID: Final = "streaming.sql.batchId"
+_ASK_AGAIN_SECONDS: Final = 0.5
 
 
 @dataclass
@@ -90,12 +96,28 @@ def sink_for(
     return ConsumerSink
 
 
+def is_held(table: LeaseTable, app_name: str, stream_name: str, shard_id: str, epoch: int) -> bool:
+    """Ask the table whether a lease is still of this epoch and not given back.
+
+    Epochs only grow, so a no is final: nothing can be acknowledged under this epoch any more.
+    """
+    row = table.read_rows(app_name, stream_name, [shard_id]).get(shard_id)
+    return row is not None and row.epoch == epoch and row.lease_owner is not None
+
+
 def _still_held(leases: LeaseOptions | None, stream_name: str, shard_id: str, epoch: int) -> bool:
-    """Ask the table whether a lease is still of this epoch and not given back."""
+    """Ask until there is an answer: taking silence for a no would drop records of our own."""
     if leases is None:
         return True
-    row = _table(leases.table).read_rows(leases.app_name, stream_name, [shard_id]).get(shard_id)
-    return row is not None and row.epoch == epoch and row.lease_owner is not None
+    deadline = time.monotonic() + leases.lease_seconds
+    while True:
+        try:
+            return is_held(_table(leases.table), leases.app_name, stream_name, shard_id, epoch)
+        except TableUnavailable as error:
+            if time.monotonic() > deadline:
+                raise
+            logger.warning("%s: %s; asking again in a moment", shard_id, error)
+            time.sleep(_ASK_AGAIN_SECONDS)
 
 
 @lru_cache(maxsize=8)
