@@ -1,0 +1,99 @@
+"""A real standalone cluster of Spark on this machine, from the package: a master and workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyspark
+
+from shardline.spark.java import java_home
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PACKAGE = "org.apache.spark.deploy"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    master_url: str
+    groups: tuple[int, ...]
+    """The process groups of the master and the workers; executors belong to their worker's."""
+
+    def executors(self) -> list[int]:
+        """Return the processes of the executors that run now."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            with suppress(OSError, ValueError):
+                pid = int(entry.name)
+                command = (entry / "cmdline").read_text()
+                if os.getpgid(pid) in self.groups and "CoarseGrainedExecutorBackend" in command:
+                    found.append(pid)
+        return found
+
+
+@contextmanager
+def cluster(workers: int = 2) -> Iterator[Cluster]:
+    """Run a cluster, and end all of it."""
+    port = _free_port()
+    url = f"spark://127.0.0.1:{port}"
+    started: list[subprocess.Popen[bytes]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            master = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
+            started.append(_start("master.Master", master, folder))
+            _wait_for(port)
+            for n in range(workers):
+                place = ["--host", "127.0.0.1", "--webui-port", "0", "-c", "1", "-m", "1g"]
+                arguments = [*place, "-d", f"{folder}/work-{n}", url]
+                started.append(_start("worker.Worker", arguments, folder))
+            yield Cluster(url, tuple(process.pid for process in started))
+        finally:
+            for process in started:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def _start(name: str, arguments: list[str], folder: str) -> subprocess.Popen[bytes]:
+    home = Path(pyspark.__file__).parent
+    environment = os.environ | {
+        "JAVA_HOME": str(java_home()),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_MEMORY": "256m",
+    }
+    with Path(folder, f"{name}.log").open("ab") as log:
+        return subprocess.Popen(
+            [str(home / "bin" / "spark-class"), f"{_PACKAGE}.{name}", *arguments],
+            env=environment, stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def _wait_for(port: int, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            if time.monotonic() > deadline:
+                raise AssertionError("the master of the cluster did not start") from None
+            time.sleep(0.1)
+        else:
+            return
