@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from pathlib import Path  # noqa: TC003 - typer reads it
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from shardline.local.service import Service
 
 _WELCOME = """\
-shardline local listens on {url}: Kinesis and DynamoDB Streams, in memory, gone when it ends.
+shardline local listens on {url}: Kinesis and DynamoDB Streams, {kept}.
 {streams}
 For your shell:
   export AWS_ENDPOINT_URL_KINESIS={url}
@@ -48,6 +49,10 @@ def local(
     stream: Annotated[
         list[str] | None, typer.Option(metavar="NAME:SHARDS", help="A stream to begin with.")
     ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="Keep all in this file, and go on from there."),
+    ] = None,
 ) -> None:
     """Run Kinesis and DynamoDB Streams on this machine, without AWS."""
     ended = threading.Event()
@@ -59,26 +64,28 @@ def local(
         signal.signal(number, end)
     wanted = [_name_and_count(text) for text in stream or []]
     try:
-        service = _start(host, port, limits=limits)
+        service = _start(host, port, limits=limits, file=file)
     except ConfigurationError as error:
         say_error(error)
         raise typer.Exit(ExitCode.FAILED) from None
     with service:
+        existing = service.stream_names()
         for name, count in wanted:
-            service.create_stream(name, count)
-        typer.echo(_welcome(service, wanted))
+            if name not in existing:
+                service.create_stream(name, count)
+        typer.echo(_welcome(service, wanted, file))
         ended.wait()
     typer.echo("shardline local: ended.")
 
 
-def _start(host: str, port: int, *, limits: bool) -> Service:
+def _start(host: str, port: int, *, limits: bool, file: Path | None) -> Service:
     try:
         from shardline.local.service import Service
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"{error.name} is not installed: pip install 'shardline[local]'"
         ) from None
-    return Service(host, port, limits=limits)
+    return Service(host, port, limits=limits, file=file)
 
 
 def _name_and_count(text: str) -> tuple[str, int]:
@@ -88,9 +95,12 @@ def _name_and_count(text: str) -> tuple[str, int]:
     return name, int(count or 1)
 
 
-def _welcome(service: Service, streams: list[tuple[str, int]]) -> str:
+def _welcome(service: Service, streams: list[tuple[str, int]], file: Path | None) -> str:
     from shardline.local.service import REGION
 
     lines = "".join(f"\nStream {name} with {count} shards.\n" for name, count in streams)
     example = streams[0][0] if streams else "more"
-    return _WELCOME.format(url=service.endpoint_url, region=REGION, streams=lines, example=example)
+    kept = f"kept in {file}" if file else "in memory, gone when it ends"
+    return _WELCOME.format(
+        url=service.endpoint_url, region=REGION, streams=lines, example=example, kept=kept
+    )

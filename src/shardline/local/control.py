@@ -18,12 +18,14 @@ import msgspec
 from aiohttp import web
 
 from shardline.local.refusals import Refusal
+from shardline.local.restoring import CLOCK
 from shardline.local.server import decode_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from shardline.local.clock import Clock
+    from shardline.local.journal import Journal
     from shardline.local.kinesis_account import Account
     from shardline.local.refusals import Backend
 
@@ -41,16 +43,25 @@ class _FaultAsked(msgspec.Struct, forbid_unknown_fields=True):
 class Control:
     """Answers the control API."""
 
-    def __init__(self, clock: Clock, account: Account, backends: Mapping[str, Backend]) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        account: Account,
+        backends: Mapping[str, Backend],
+        journal: Journal | None = None,
+    ) -> None:
         self._clock = clock
         self._account = account
         self._backends = backends
+        self._journal = journal
 
     async def answer(self, request: web.Request) -> web.Response:
         """Answer one control call; what cannot be done is a 400 with one line."""
         path = request.match_info["path"]
         try:
             answer = self._carry_out(path, decode_object(await request.read()))
+            if self._journal is not None:
+                await self._journal.settled()
         except Refusal as refusal:
             said = {"error": f"{refusal.name}: {refusal.message}"}
             return web.Response(status=400, body=msgspec.json.encode(said))
@@ -68,6 +79,8 @@ class Control:
         match path.split("/"):
             case ["clock", "advance"]:
                 self._clock.advance(float(asked["seconds"]))
+                if self._journal is not None:
+                    self._journal.note(self._clock.now_ms(), CLOCK, None)
                 return {"now_ms": self._clock.now_ms()}
             case ["faults", "add"]:
                 fault: Any = msgspec.to_builtins(msgspec.convert(asked, _FaultAsked))

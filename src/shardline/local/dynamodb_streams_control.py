@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, wraps
 from threading import RLock
-from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast, get_type_hints
 
 import msgspec
 
@@ -15,6 +16,8 @@ from shardline.local.dynamodb_streams_state import StoredStream
 from shardline.local.refusals import Refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from shardline.local.clock import Clock
 
 TableName = Annotated[str, msgspec.Meta(min_length=3, max_length=255, pattern=r"^[a-zA-Z0-9_.-]+$")]
@@ -41,6 +44,26 @@ class Children(msgspec.Struct, frozen=True):
     children: list[str]
 
 
+Method = TypeVar("Method", bound="Callable[..., Any]")
+
+
+def _kept(method: Method) -> Method:
+    """Make a method of `Tables` tell of what it did."""
+    signature = inspect.signature(method)
+
+    @wraps(method)
+    def act(self: Tables, *arguments: Any, **named: Any) -> Any:
+        with self.at(self.clock.now_ms()) as now_ms:
+            result = method(self, *arguments, **named)
+            if self.keep is not None:
+                asked = signature.bind(self, *arguments, **named).arguments
+                del asked["self"]
+                self.keep(method.__name__, asked, now_ms)
+        return result
+
+    return cast("Method", act)
+
+
 class Tables:
     """Tables that consist of nothing but their streams. Safe to use from several threads.
 
@@ -57,7 +80,25 @@ class Tables:
         self._arn_prefix = f"arn:aws:dynamodb:{region}:{account}:table/"
         self._streams: dict[str, StoredStream] = {}
         self._label_ms = 0
+        self._at_ms: int | None = None
+        self.keep: Callable[[str, dict[str, Any], int], None] | None = None
+        """Told of every change that was made, so that it can be made again: see `at`."""
 
+    @contextmanager
+    def at(self, now_ms: int) -> Iterator[int]:
+        """Let what is done happen at this time; if another is already set, at that one."""
+        with self.lock:
+            before = self._at_ms
+            self._at_ms = now_ms if before is None else before
+            try:
+                yield self._at_ms
+            finally:
+                self._at_ms = before
+
+    def _now_ms(self) -> int:
+        return self.clock.now_ms() if self._at_ms is None else self._at_ms
+
+    @_kept
     def create_table(
         self,
         table: TableName,
@@ -72,7 +113,7 @@ class Tables:
         A table whose stream was disabled or deleted gets a new stream, with an ARN of its own.
         """
         with self.lock:
-            now_ms = self.clock.now_ms()
+            now_ms = self._now_ms()
             newest = next(reversed(self.find_streams(table, now_ms)), None)
             if newest is not None and newest.disabled_ms is None:
                 raise Refusal("ResourceInUseException", f"Table already exists: {table}")
@@ -88,6 +129,7 @@ class Tables:
             self._streams[arn] = stream
             return CreatedStream(arn, list(stream.shards))
 
+    @_kept
     def put_change(
         self,
         table: str,
@@ -104,31 +146,35 @@ class Tables:
         """Write one change into the open shard of its hash key; `Change` says what each means."""
         change = Change(keys, old, new, event_name, at, by_ttl, shard, sequence_number)
         with self.lock:
-            now_ms = self.clock.now_ms()
+            now_ms = self._now_ms()
             return PutChange(*self.find_stream(table, now_ms).put(change, now_ms))
 
+    @_kept
     def split(self, table: str, shard: str) -> Children:
         """Close a shard and open two in its place."""
         with self.lock:
-            now_ms = self.clock.now_ms()
+            now_ms = self._now_ms()
             return Children(self.find_stream(table, now_ms).split(shard, now_ms))
 
+    @_kept
     def roll(self, table: str, shard: str) -> Children:
         """Close a shard and open one in its place."""
         with self.lock:
-            now_ms = self.clock.now_ms()
+            now_ms = self._now_ms()
             return Children(self.find_stream(table, now_ms).roll(shard, now_ms))
 
+    @_kept
     def disable_stream(self, table: str) -> None:
         """Close every shard; what is in them stays readable until it is trimmed."""
         with self.lock:
-            now_ms = self.clock.now_ms()
+            now_ms = self._now_ms()
             self.find_stream(table, now_ms).disable(now_ms)
 
+    @_kept
     def delete_stream(self, table: str) -> None:
         """Remove the stream with everything in it, at once."""
         with self.lock:
-            now_ms = self.clock.now_ms()
+            now_ms = self._now_ms()
             del self._streams[self.find_stream(table, now_ms).arn]
 
     def find_streams(self, table: str | None, now_ms: int) -> list[StoredStream]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -12,6 +14,7 @@ from shardline.local import (
     kinesis_records,
     kinesis_resharding,
     parameters,
+    restoring,
 )
 from shardline.local.kinesis_account import Account
 from shardline.local.kinesis_cbor import with_times
@@ -20,6 +23,8 @@ from shardline.services import cbor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from shardline.local.journal import Journal
 
     Operation = Callable[[Account, dict[str, Any], int], dict[str, Any] | bytes | None]
 
@@ -41,6 +46,19 @@ _OPERATIONS: Final[dict[str, Operation]] = {
     "SplitShard": kinesis_resharding.split_shard,
     "UpdateShardCount": kinesis_resharding.update_shard_count,
 }
+_RESHARD: Final = "reshard"
+_CHANGES: Final = frozenset(_OPERATIONS) - {
+    "DescribeLimits",
+    "DescribeStream",
+    "DescribeStreamSummary",
+    "GetRecords",
+    "GetShardIterator",
+    "ListShards",
+    "ListStreams",
+    "PutRecord",
+    "PutRecords",
+}
+"""What is written down as it was asked; of the records, where they went."""
 _OPERATIONS_IN_CBOR: Final = _OPERATIONS | {"GetRecords": kinesis_records.get_records_in_cbor}
 
 
@@ -51,6 +69,7 @@ class Kinesis:
 
     def __init__(self, account: Account | None = None) -> None:
         self.account = account or Account()
+        self.journal: Journal | None = None
 
     def call(self, operation: str, request: dict[str, Any], now_ms: int) -> bytes:
         """Carry out one operation and return the response body, or raise `Refusal`."""
@@ -77,7 +96,27 @@ class Kinesis:
         if carry_out is None:
             raise Refusal("UnknownOperationException", f"{operation} is not known here.")
         self.account.limits.count_call(operation, now_ms)
-        return carry_out(self.account, request, now_ms)
+        answer = carry_out(self.account, request, now_ms)
+        if self.journal is not None:
+            self._note(self.journal, operation, request, now_ms)
+        return answer
+
+    def carry_out_again(self, operation: str, request: dict[str, Any], now_ms: int) -> None:
+        """Do what was done before, unlimited: it is known to have succeeded."""
+        if operation == _RESHARD:
+            self._reshard(request, now_ms)
+        else:
+            _OPERATIONS[operation](self.account, request, now_ms)
+
+    def _note(self, journal: Journal, operation: str, request: dict[str, Any], now_ms: int) -> None:
+        if operation in _CHANGES:
+            delay_ms = self.account.settings.status_delay_ms
+            journal.note(now_ms, restoring.OPERATION, (operation, request, delay_ms))
+        if self.account.written:
+            for stream, records in groupby(self.account.written, key=itemgetter(0)):
+                content = stream, [record[1:] for record in records]
+                journal.note(now_ms, restoring.RECORDS, content)
+            self.account.written.clear()
 
     def shard_of(self, operation: str, request: dict[str, Any]) -> str | None:
         """Return the shard that a call concerns, if it concerns just one."""
@@ -91,8 +130,14 @@ class Kinesis:
 
     def control(self, operation: str, request: dict[str, Any], now_ms: int) -> dict[str, Any]:
         """Do what only the service itself does: `reshard` an ON_DEMAND stream."""
-        if operation != "reshard":
+        if operation != _RESHARD:
             raise Refusal("UnknownOperationException", f"unknown control {operation!r}: reshard")
+        answer = self._reshard(request, now_ms)
+        if self.journal is not None:
+            self.journal.note(now_ms, restoring.OPERATION, (_RESHARD, request, 0))
+        return answer
+
+    def _reshard(self, request: dict[str, Any], now_ms: int) -> dict[str, Any]:
         stream = self.account.find_asked(request, now_ms)
         target = parameters.integer(request, "TargetShardCount", 1, kinesis_resharding.MAX_SHARDS)
         kinesis_resharding.scale_uniformly(stream, target, now_ms)

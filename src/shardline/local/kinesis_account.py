@@ -27,6 +27,9 @@ class Account:
     faults: Faults = field(default_factory=Faults)
     limits: Limits = field(default_factory=Limits)
     settings: Settings = field(default_factory=Settings)
+    keeps_written: bool = False
+    written: list[tuple[str, int, int, int, bytes]] = field(default_factory=list)
+    """Where new records went, for a journal: stream, shard, tick, size in bytes, fragment."""
     _streams: dict[str, Stream] = field(default_factory=dict)
     _last_created_ms: dict[str, int] = field(default_factory=dict)
 

@@ -135,6 +135,8 @@ def _write(account: Account, stream: Stream, entry: _Entry, now_ms: int) -> tupl
         + b"}"
     )
     shard.append(tick, now_ms, fragment, entry.size_bytes)
+    if account.keeps_written:
+        account.written.append((stream.name, shard.index, tick, entry.size_bytes, fragment))
     return shard, number
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from shardline.local.clock import Clock
     from shardline.local.faults import Fault, Faults
+    from shardline.local.journal import Journal
     from shardline.local.refusals import Backend
 
 MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
@@ -32,10 +33,17 @@ class _Cut(Exception):
 class Server:
     """Answers what boto3 and other clients ask, for every backend by the target that they name."""
 
-    def __init__(self, backends: Sequence[Backend], clock: Clock, faults: Faults) -> None:
+    def __init__(
+        self,
+        backends: Sequence[Backend],
+        clock: Clock,
+        faults: Faults,
+        journal: Journal | None = None,
+    ) -> None:
         self._backends = backends
         self._clock = clock
         self._faults = faults
+        self._journal = journal
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Answer one call."""
@@ -74,7 +82,11 @@ class Server:
             raise Refusal("SerializationException", f"{content_type[:60]} is not spoken: send JSON")
         shard_id = _shard_of(backend, operation, asked)
         await self._suffer(operation, shard_id, backend)
-        answer = call(operation, asked, self._clock.now_ms())
+        try:
+            answer = call(operation, asked, self._clock.now_ms())
+        finally:  # a refusal, too, tells of what happened before
+            if self._journal is not None:
+                await self._journal.settled()
         if self._faults.take("lose-reply", operation, shard_id):
             raise _Cut
         return answer

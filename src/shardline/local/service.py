@@ -8,6 +8,7 @@ import ipaddress
 import logging
 import socket
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import boto3
@@ -19,10 +20,12 @@ from shardline.local.control import Control
 from shardline.local.dynamodb_streams import DynamoDBStreamsBackend
 from shardline.local.dynamodb_streams_control import Tables
 from shardline.local.faults import Faults
+from shardline.local.journal import Journal
 from shardline.local.kinesis import Kinesis
 from shardline.local.kinesis_account import Account
 from shardline.local.limits import Limits
 from shardline.local.refusals import Refusal
+from shardline.local.restoring import TABLE, restore
 from shardline.local.server import MAX_REQUEST_BYTES, Server
 from shardline.local.settings import Settings
 
@@ -45,7 +48,8 @@ class Service:
     """Kinesis and DynamoDB Streams over HTTP, on a free port of this machine unless told otherwise.
 
     It runs in a thread of this process and serves any number of others. It checks no signatures:
-    whoever reaches the port can do anything with it.
+    whoever reaches the port can do anything with it. With a `file`, streams and tables are as they
+    were when it is started again, whatever ended it: nothing is answered before it is on disk.
     """
 
     def __init__(
@@ -58,6 +62,7 @@ class Service:
         status_delay_seconds: float = 0,
         empty_page_every: int = 0,
         seed: int = 0,
+        file: Path | str | None = None,
     ) -> None:
         self.clock = clock or Clock()
         self.faults = Faults(seed)
@@ -66,6 +71,7 @@ class Service:
         self.kinesis = Kinesis(Account(self.faults, self.limits, self.settings))
         self.tables = Tables(self.clock, region=REGION)
         self.dynamodb = DynamoDBStreamsBackend(self.tables, self.faults, self.settings)
+        self._journal = None if file is None else self._open_journal(Path(file))
         backends: dict[str, Backend] = {"kinesis": self.kinesis, "dynamodb": self.dynamodb}
         self._socket = _bind(host, port)
         if not _is_loopback(host):
@@ -77,7 +83,7 @@ class Service:
         self.host, self.port = host, int(self._socket.getsockname()[1])
         self._loop = asyncio.new_event_loop()
         self._runner = web.AppRunner(
-            _application(self, backends), access_log=None, shutdown_timeout=1.0
+            _application(self, backends, self._journal), access_log=None, shutdown_timeout=1.0
         )
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._run, name="shardline-local", daemon=True)
@@ -101,12 +107,22 @@ class Service:
             config=config,
         )
 
+    def stream_names(self) -> list[str]:
+        """Return the names of the Kinesis streams there are."""
+
+        async def names() -> list[str]:
+            return [stream.name for stream in self.kinesis.account.streams(self.clock.now_ms())]
+
+        return asyncio.run_coroutine_threadsafe(names(), self._loop).result()
+
     def create_stream(self, name: str, shards: int = 1) -> None:
         """Create a provisioned stream, without a client. Raises a `ConfigurationError`."""
         request = {"StreamName": name, "ShardCount": shards}
 
         async def create() -> None:
             self.kinesis.call("CreateStream", request, self.clock.now_ms())
+            if self._journal is not None:
+                await self._journal.settled()
 
         try:
             asyncio.run_coroutine_threadsafe(create(), self._loop).result()
@@ -119,6 +135,8 @@ class Service:
             self.faults.clear()
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(_STOP_SECONDS)
+            if self._journal is not None:
+                self._journal.close()
 
     def __enter__(self) -> Self:
         return self
@@ -130,6 +148,20 @@ class Service:
         traceback: TracebackType | None,
     ) -> None:
         self.stop()
+
+    def _open_journal(self, path: Path) -> Journal:
+        journal = Journal(path)
+        restore(journal, self.clock, self.kinesis, self.tables)
+
+        def keep(operation: str, request: dict[str, Any], now_ms: int) -> None:
+            journal.note(now_ms, TABLE, (operation, request))
+            if threading.get_ident() != self._thread.ident:
+                journal.commit()  # called from Python; a call over HTTP waits by itself
+
+        self.tables.keep = keep
+        self.kinesis.journal = journal
+        self.kinesis.account.keeps_written = True
+        return journal
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -147,9 +179,11 @@ class Service:
         await web.SockSite(self._runner, self._socket, backlog=_BACKLOG).start()
 
 
-def _application(service: Service, backends: dict[str, Backend]) -> web.Application:
-    server = Server(tuple(backends.values()), service.clock, service.faults)
-    control = Control(service.clock, service.kinesis.account, backends)
+def _application(
+    service: Service, backends: dict[str, Backend], journal: Journal | None
+) -> web.Application:
+    server = Server(tuple(backends.values()), service.clock, service.faults, journal)
+    control = Control(service.clock, service.kinesis.account, backends, journal)
     application = web.Application(client_max_size=MAX_REQUEST_BYTES)
     application.router.add_post("/", server.answer)
     application.router.add_post("/_shardline/{path:.+}", control.answer)

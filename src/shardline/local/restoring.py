@@ -1,0 +1,72 @@
+"""From a journal back to the state that it was written from: the same numbers, times and shards.
+
+Operations are carried out again at the time at which they were; records are put where they were.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from shardline.local.dynamodb_streams_control import control
+
+if TYPE_CHECKING:
+    from shardline.local.clock import Clock
+    from shardline.local.dynamodb_streams_control import Tables
+    from shardline.local.journal import Entry, Journal
+    from shardline.local.kinesis import Kinesis
+    from shardline.local.kinesis_streams import Stream
+
+CLOCK: Final = "clock"
+OPERATION: Final = "kinesis"
+RECORDS: Final = "records"
+TABLE: Final = "table"
+
+
+def restore(journal: Journal, clock: Clock, kinesis: Kinesis, tables: Tables) -> None:
+    """Bring back what the journal holds, and drop from the file the records that time has taken."""
+    latest_ms = 0
+    written: list[tuple[Entry, Stream]] = []
+    settings = kinesis.account.settings
+    usual_delay_ms = settings.status_delay_ms
+    for entry in journal.entries():
+        latest_ms = max(latest_ms, entry.at_ms)
+        match entry.kind:
+            case "kinesis":
+                operation, request, settings.status_delay_ms = entry.content
+                kinesis.carry_out_again(operation, request, entry.at_ms)
+            case "records":
+                written.append((entry, _put_back(kinesis, entry)))
+            case "table":
+                operation, request = entry.content
+                with tables.at(entry.at_ms):
+                    control(tables, operation, request)
+    settings.status_delay_ms = usual_delay_ms
+    behind_ms = latest_ms - clock.now_ms()
+    if behind_ms > 0:  # it had been moved
+        clock.advance(behind_ms / 1000)
+    _drop_the_old(journal, kinesis, written, clock.now_ms())
+
+
+def _put_back(kinesis: Kinesis, entry: Entry) -> Stream:
+    name, records = entry.content
+    stream = kinesis.account.find(name, entry.at_ms)
+    for shard_index, tick, size_bytes, fragment in records:
+        if fragment is not None:
+            stream.shards[shard_index].append(tick, entry.at_ms, fragment, size_bytes)
+        stream.next_tick = tick + 1
+    return stream
+
+
+def _drop_the_old(
+    journal: Journal, kinesis: Kinesis, written: list[tuple[Entry, Stream]], now_ms: int
+) -> None:
+    """Empty the entries of records that are trimmed; where the numbering stood is kept."""
+    kept = {id(stream): stream for stream in kinesis.account.streams(now_ms)}
+    for entry, stream in written:
+        name, records = entry.content
+        gone = id(stream) not in kept or entry.at_ms <= stream.horizon_ms
+        if gone and records[-1][3] is not None:
+            shard_index, tick, _, _ = records[-1]
+            emptied: list[Any] = [name, [(shard_index, tick, 0, None)]]
+            journal.replace(entry.place, emptied)
+    journal.commit()
