@@ -11,7 +11,7 @@ FAST_TIERS := unit property simulation
 SLOW_TIERS := contract integration spark browser
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast check format bench simulate mutants lock clean \
+.PHONY: help setup demo test test-fast check format docs bench simulate mutants lock clean \
 	coverage-of-requirements
 
 help: ## say what there is to do
@@ -41,6 +41,11 @@ check: .venv/.shardline ## lint, format, types, layout, locks
 format: .venv/.shardline ## let ruff put the code in order
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: .venv/.docs ## build the documentation into site/; a broken link is an error
+	@$(BIN)/python tools/cli_reference.py docs/cli.md
+	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env -b html docs site
+	@echo "Open site/index.html"
 
 bench: setup ## measure, each figure as a ratio to something known
 	@$(SPARK) $(BIN)/python -m bench
@@ -78,6 +83,11 @@ clean: ## remove all that make has installed
 .venv/.shardline: pyproject.toml .venv/.packages
 	@echo "· shardline: from this folder, editable"
 	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.venv/.docs: locks/docs.txt .venv/.shardline
+	@echo "· Sphinx: as locked in locks/docs.txt"
+	@$(PIP) $(LOCKED) -r locks/docs.txt
 	@touch $@
 
 .venv/.java: locks/java.txt .venv/.shardline

@@ -11,5 +11,6 @@ compile() {
   echo "· $out: $(grep -c '==' "$out") packages"
 }
 compile locks/dev.txt --all-extras --group dev pyproject.toml
+compile locks/docs.txt --group docs --constraints locks/dev.txt
 compile locks/java.txt --group java
 compile locks/node.txt --group node

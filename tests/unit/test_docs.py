@@ -1,0 +1,88 @@
+"""The documentation holds together: links lead somewhere, tables list what the code has."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from shardline.local.faults import KINDS
+from shardline.spark import options
+from tools.cli_reference import reference
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+NOT_FOR_USERS = {"withFence", "stopFile", "itemSchema"}
+"""Options that `consume` sets for itself, and one that nothing reads yet."""
+
+
+def prose(text: str) -> str:
+    """Leave out blocks and pieces of code: nothing in them is a link."""
+    return re.sub(r"`[^`\n]*`", "", without_blocks(text))
+
+
+def without_blocks(text: str) -> str:
+    return re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(text: str) -> set[str]:
+    """Return the anchors that headings get, on code hosts as in the site."""
+    titles = re.findall(r"^#+ (.+)$", without_blocks(text), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def broken_links(page: Path, text: str) -> list[str]:
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(text)):
+        if target.startswith(("http://", "https://", "mailto:")):
+            continue
+        path, _, anchor = target.partition("#")
+        place = (page.parent / path).resolve() if path else page
+        if not place.exists():
+            broken.append(f"{page.name}: nothing at {target}")
+        elif anchor and anchor not in anchors(place.read_text(encoding="utf-8")):
+            broken.append(f"{page.name}: no heading for {target}")
+    return broken
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    assert broken_links(page, page.read_text(encoding="utf-8")) == []
+
+
+def test_a_broken_link_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# A title, here\n", encoding="utf-8")
+    text = "[a](page.md) [b](#a-title-here) [c](none.md) [d](page.md#none) `[e](none.md)`"
+    assert broken_links(page, text) == [
+        "page.md: nothing at none.md",
+        "page.md: no heading for page.md#none",
+    ]
+
+
+@pytest.mark.req("C-20")
+def test_what_is_not_promised_comes_first() -> None:
+    streams = (ROOT / "docs" / "streams.md").read_text(encoding="utf-8")
+    opening = streams.split("\n\n")[1]
+    assert opening.startswith("**No order is promised between unrelated shards.**")
+    for page in (ROOT / "README.md", ROOT / "docs" / "index.md"):
+        text = " ".join(page.read_text(encoding="utf-8").split())
+        assert text.index("no order between unrelated shards") < text.index("|"), page
+
+
+def test_the_page_of_the_command_line_is_as_the_commands_are() -> None:
+    written = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert written == reference(), "run `make docs`"
+
+
+def test_every_option_of_the_formats_is_listed() -> None:
+    page = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+    known = {name for names in options._NAMES.values() for name in names}
+    assert known - NOT_FOR_USERS - listed == set()
+
+
+def test_every_fault_is_listed() -> None:
+    page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+    assert [kind for kind in KINDS if f"| `{kind}` |" not in page] == []
