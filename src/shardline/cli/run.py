@@ -83,9 +83,9 @@ def run(
     from shardline.spark.session import session
 
     logging.getLogger("shardline").setLevel(logging.INFO)
-    stopping, leaving = _signals()
     spark = session(f"shardline {app or 'ephemeral'}", master)
     spark.sparkContext.setLogLevel("ERROR")
+    stopping, leaving = _signals()  # after Spark, which takes Ctrl-C for "cancel all jobs"
     consumption = consume(
         spark,
         loaded,
