@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from shardline.leases.port import LeaseTable
+    from tests.servers import Endpoint
 
 FIRST, SECOND = "shardId-000000000000", "shardId-000000000001"
 
@@ -215,3 +216,26 @@ def test_the_dashboard_prints_a_snapshot(service: Service, table: LeaseTable, ad
     snapshot = json.loads(run(service, *typed))
     assert snapshot["app"] == "billing"
     assert [worker["name"] for worker in snapshot["workers"]] == ["w1/a"]
+
+
+def test_a_lease_table_in_dynamodb_is_found_at_its_own_endpoint(
+    service: Service, dynamodb_local: Endpoint
+) -> None:
+    table = open_table("dynamodb://cli-leases", endpoint_url=dynamodb_local.endpoint_url)
+    table.prepare()
+    made = datetime.now(UTC)
+    table.swap_row(LeaseRow("shop", "orders", FIRST, made, lease_owner="w9/z", epoch=1), None)
+    place = [
+        "--lease-table",
+        "dynamodb://cli-leases",
+        "--lease-endpoint-url",
+        dynamodb_local.endpoint_url,
+    ]
+    leases = run(service, "leases", "kinesis://orders", "--app", "shop", *place)
+    assert "w9" in leases
+    assert "w9" in run(service, "shards", "kinesis://orders", "--app", "shop", *place)
+    run(None, "leases", "release", "kinesis://orders", "--app", "shop", *place, FIRST, "--yes")
+    assert table.read_rows("shop", "orders", [FIRST])[FIRST].lease_owner is None
+    findings = json.loads(run(service, "doctor", *place, "--json"))
+    assert findings[-1]["name"] == "lease table"
+    table.close()

@@ -130,14 +130,16 @@ class Checkup:
         finally:
             service.close()
 
-    def lease_table(self, address: str, app: str | None) -> Iterator[Finding]:
+    def lease_table(
+        self, address: str, app: str | None, endpoint_url: str | None
+    ) -> Iterator[Finding]:
         """Read from a lease table; creates nothing."""
         from shardline.leases.opening import open_table
 
         try:
-            table = open_table(
-                address, region=self._place["region"], profile=self._place["profile"]
-            )
+            place = self._place.copy()
+            place["endpoint_url"] = endpoint_url
+            table = open_table(address, **place)
         except ShardlineError as error:
             yield _from_error("lease table", error)
             return

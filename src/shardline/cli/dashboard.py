@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shardline.cli.options import App, EndpointUrl, LeaseTable, Profile, Region
+from shardline.cli.options import (
+    App,
+    EndpointUrl,
+    LeaseEndpointUrl,
+    LeaseTable,
+    Place,
+    Profile,
+    Region,
+)
 
 if TYPE_CHECKING:
     from shardline.dashboard.watch import LiveWatch
@@ -39,6 +47,7 @@ def dashboard(
     ] = False,
     region: Region = None,
     endpoint_url: EndpointUrl = None,
+    lease_endpoint_url: LeaseEndpointUrl = None,
     profile: Profile = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one snapshot as JSON, and serve nothing.")
@@ -61,9 +70,10 @@ def dashboard(
             "--token is too short to keep anybody out: use 8 characters or more"
         )
     letters = folder_of(dead_letters) if dead_letters else None
+    lease_place = Place(region=region, endpoint_url=lease_endpoint_url, profile=profile)
     service = connect(stream, region=region, endpoint_url=endpoint_url, profile=profile)
     try:
-        with lease_table_for(app, lease_table, region, profile) as table:
+        with lease_table_for(app, lease_table, lease_place) as table:
             meter = Meter(service) if measure else None
             watch = LiveWatch(stream, service, table, app, meter, letters)
             if as_json:

@@ -4,7 +4,15 @@ from typing import Annotated
 
 import typer
 
-from shardline.cli.options import App, AsJson, EndpointUrl, LeaseTable, Profile, Region
+from shardline.cli.options import (
+    App,
+    AsJson,
+    EndpointUrl,
+    LeaseEndpointUrl,
+    LeaseTable,
+    Profile,
+    Region,
+)
 
 
 def doctor(
@@ -15,6 +23,7 @@ def doctor(
     lease_table: LeaseTable = None,
     region: Region = None,
     endpoint_url: EndpointUrl = None,
+    lease_endpoint_url: LeaseEndpointUrl = None,
     profile: Profile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -31,7 +40,7 @@ def doctor(
     if stream is not None:
         findings += checkup.stream(stream)
     if lease_table is not None:
-        findings += checkup.lease_table(lease_table, app)
+        findings += checkup.lease_table(lease_table, app, lease_endpoint_url)
     if as_json:
         print_json([finding.to_json() for finding in findings])
     else:

@@ -3,6 +3,7 @@
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from shardline.cli.options import Place
 from shardline.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -13,9 +14,12 @@ if TYPE_CHECKING:
 
 @contextmanager
 def lease_table_for(
-    app: str | None, address: str | None, region: str | None, profile: str | None
+    app: str | None, address: str | None, place: Place
 ) -> "Iterator[LeaseTable | None]":
-    """Open the table while it is used; None where neither option was given."""
+    """Open the table while it is used; None where neither option was given.
+
+    The place's endpoint is the lease table's own: the stream's is another server than DynamoDB's.
+    """
     if app is None and address is None:
         yield None
         return
@@ -28,7 +32,7 @@ def lease_table_for(
         )
     from shardline.leases.opening import open_table
 
-    table = open_table(address, region=region, profile=profile)
+    table = open_table(address, **place)
     try:
         yield table
     finally:

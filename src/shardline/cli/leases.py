@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from shardline.cli.options import AsJson, EndpointUrl, Profile, Region, StreamAddress
+from shardline.cli.options import (
+    AsJson,
+    EndpointUrl,
+    LeaseEndpointUrl,
+    Place,
+    Profile,
+    Region,
+    StreamAddress,
+)
 from shardline.errors import ConfigurationError, InvalidPosition
 
 if TYPE_CHECKING:
@@ -48,6 +56,7 @@ def show(
     lease_table: TableAddress,
     region: Region = None,
     endpoint_url: EndpointUrl = None,
+    lease_endpoint_url: LeaseEndpointUrl = None,
     profile: Profile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -58,7 +67,7 @@ def show(
 
     service = connect(stream, region=region, endpoint_url=endpoint_url, profile=profile)
     try:
-        with _open(app, lease_table, region, profile) as table:
+        with _open(app, lease_table, region, profile, lease_endpoint_url) as table:
             sighting = look(service, stream, time.time(), table, app)
     finally:
         service.close()
@@ -83,6 +92,7 @@ def release(
     shards: ShardIds = None,
     everything: Everything = False,
     region: Region = None,
+    lease_endpoint_url: LeaseEndpointUrl = None,
     profile: Profile = None,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -95,7 +105,7 @@ def release(
     """
     from shardline.core.leasing_rows import released
 
-    with _open(app, lease_table, region, profile) as table:
+    with _open(app, lease_table, region, profile, lease_endpoint_url) as table:
         rows = [row for row in _chosen(table, app, stream, shards, everything) if row.lease_owner]
         lines = [f"release {row.shard_id} from {row.lease_owner}" for row in rows]
         _change(table, rows, released, lines, dry_run=dry_run, yes=yes, as_json=as_json)
@@ -112,6 +122,7 @@ def reset(
         bool, typer.Option("--force", help="Although workers left leases or heartbeats behind.")
     ] = False,
     region: Region = None,
+    lease_endpoint_url: LeaseEndpointUrl = None,
     profile: Profile = None,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -124,7 +135,7 @@ def reset(
     from shardline.dashboard.sighting import position_text
 
     position = _position(to)
-    with _open(app, lease_table, region, profile) as table:
+    with _open(app, lease_table, region, profile, lease_endpoint_url) as table:
         rows = list(_chosen(table, app, stream, shards, everything))
         if not force:
             _require_nobody_works(table, rows)
@@ -144,11 +155,16 @@ def reset(
 
 
 def _open(
-    app: str, address: str, region: str | None, profile: str | None
+    app: str,
+    address: str,
+    region: str | None,
+    profile: str | None,
+    endpoint_url: str | None,
 ) -> "AbstractContextManager[LeaseTable]":
     from shardline.cli.lease_tables import lease_table_for
 
-    return lease_table_for(app, address, region, profile)  # type: ignore[return-value]
+    place = Place(region=region, endpoint_url=endpoint_url, profile=profile)
+    return lease_table_for(app, address, place)  # type: ignore[return-value]
 
 
 def _chosen(

@@ -26,6 +26,9 @@ LeaseTable = Annotated[
     str | None,
     typer.Option(help="dynamodb://TABLE, sqlite:///FILE or postgresql://HOST/DATABASE."),
 ]
+LeaseEndpointUrl = Annotated[
+    str | None, typer.Option(help="Another DynamoDB than AWS's, for the lease table.")
+]
 
 
 class Place(TypedDict):

@@ -9,7 +9,9 @@ from shardline.cli.options import (
     App,
     AsJson,
     EndpointUrl,
+    LeaseEndpointUrl,
     LeaseTable,
+    Place,
     Profile,
     Region,
     StreamAddress,
@@ -22,6 +24,7 @@ def shards(
     lease_table: LeaseTable = None,
     region: Region = None,
     endpoint_url: EndpointUrl = None,
+    lease_endpoint_url: LeaseEndpointUrl = None,
     profile: Profile = None,
     show_all: Annotated[
         bool, typer.Option("--all", help="Do not fold old closed shards away.")
@@ -38,9 +41,10 @@ def shards(
     from shardline.dashboard.sighting import look, views_of
     from shardline.services.connecting import connect
 
+    lease_place = Place(region=region, endpoint_url=lease_endpoint_url, profile=profile)
     service = connect(stream, region=region, endpoint_url=endpoint_url, profile=profile)
     try:
-        with lease_table_for(app, lease_table, region, profile) as table:
+        with lease_table_for(app, lease_table, lease_place) as table:
             sighting = look(service, stream, time.time(), table, app)
     finally:
         service.close()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from shardline.dashboard.changes import changes
 from shardline.dashboard.sighting import gaps_of, views_of, workers_of
-from shardline.dashboard.snapshot import Event, EventKind, Snapshot, Tenure
+from shardline.dashboard.snapshot import Event, EventKind, Read, Snapshot, Tenure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 EVENTS_KEPT: Final = 200
 TENURES_KEPT: Final = 20
+READS_KEPT: Final = 20
 
 
 class History:
@@ -30,6 +31,7 @@ class History:
         self._opened: dict[str, float] = {}
         self._closed: dict[str, float] = {}
         self._tenures: dict[str, tuple[Tenure, ...]] = {}
+        self._reads: dict[str, tuple[Read, ...]] = {}
         self._beats: dict[str, tuple[int, float]] = {}
         self._events: deque[Event] = deque(maxlen=EVENTS_KEPT)
         self._last: Snapshot | None = None
@@ -75,12 +77,29 @@ class History:
         if self._app is not None and (not tenures or tenures[-1].owner != view.owner):
             tenures = (*tenures, Tenure(view.owner, view.epoch or 0, at))[-TENURES_KEPT:]
             self._tenures[view.id] = tenures
-        return replace(
+        remembered = replace(
             view,
             opened_at=self._opened.get(view.id) if opened is None else opened,
             closed_at=self._closed.get(view.id) if closed is None else closed,
             tenures=tenures,
         )
+        reads = self._reads[view.id] = self._read_on(remembered, at)
+        return replace(remembered, reads=reads)
+
+    def _read_on(self, view: ShardView, at: float) -> tuple[Read, ...]:
+        """Add what was read since the last look to what its owner, old or new, had read before."""
+        reads = self._reads.get(view.id, ())
+        upto = at if view.state == "drained" else at - (view.lag_seconds or 0)
+        if view.closed_at is not None:
+            upto = min(upto, view.closed_at)
+        known = view.state == "drained" or view.lag_seconds is not None
+        if not known or (reads and upto <= reads[-1].upto):
+            return reads
+        owners = [tenure.owner for tenure in view.tenures if tenure.owner is not None]
+        reader = None if self._last is None or not owners else owners[-1]
+        if reads and reads[-1].owner == reader:
+            reads = reads[:-1]
+        return (*reads, Read(reader, upto))[-READS_KEPT:]
 
     def _silent_seconds(self, sighting: Sighting) -> dict[str, float]:
         beats = {beat.worker: beat.count for beat in sighting.heartbeats}
@@ -92,6 +111,6 @@ class History:
 
     def _forget(self, shards: tuple[ShardView, ...]) -> None:
         ids = {shard.id for shard in shards}
-        for memory in (self._opened, self._closed, self._tenures):
+        for memory in (self._opened, self._closed, self._tenures, self._reads):
             for shard_id in memory.keys() - ids:
                 del memory[shard_id]

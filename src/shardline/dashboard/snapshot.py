@@ -41,6 +41,17 @@ class Tenure:
 
 
 @dataclass(frozen=True, slots=True)
+class Read:
+    """How far one worker read: what arrived up to this time, and after the one before.
+
+    An owner of None means: before the watching began.
+    """
+
+    owner: str | None
+    upto: float
+
+
+@dataclass(frozen=True, slots=True)
 class ShardView:
     """One shard. What is not known is None, and the page says so."""
 
@@ -62,6 +73,8 @@ class ShardView:
     records_per_second: float | None = None
     tenures: tuple[Tenure, ...] = ()
     """Since the watching began, oldest first."""
+    reads: tuple[Read, ...] = ()
+    """Who read what, oldest first; what arrived after the last one is unread."""
 
     @property
     def share(self) -> float | None:

@@ -74,6 +74,33 @@ def test_leases_are_taken_handed_over_given_up_and_finished() -> None:
     ]
 
 
+def test_what_was_read_is_told_by_whom_and_up_to_when() -> None:
+    situation = Situation(1)
+    shard = situation.shard_ids()[0]
+    situation.take(shard, "w1/a")
+    situation.lags[shard] = 50.0
+
+    def reads() -> list[tuple[str | None, float]]:
+        return [(r.owner, r.upto - START) for r in situation.snapshot().shards[0].reads]
+
+    assert reads() == [(None, -50)]  # before the watching began: by whom is not known
+    situation.now += 10
+    situation.lags[shard] = 5.0
+    assert reads() == [(None, -50), ("w1/a", 5)]
+    situation.take(shard, "w2/b")
+    situation.now += 10
+    assert reads() == [(None, -50), ("w1/a", 5), ("w2/b", 15)]
+    situation.now += 10
+    situation.lags[shard] = 90.0  # nothing is ever unread again
+    assert reads() == [(None, -50), ("w1/a", 5), ("w2/b", 15)]
+    situation.split(shard)
+    situation.snapshot()
+    situation.now += 40
+    situation.drain(shard)
+    del situation.lags[shard]
+    assert reads() == [(None, -50), ("w1/a", 5), ("w2/b", 30)]
+
+
 def test_many_alike_are_one_line() -> None:
     situation = Situation(120)
     situation.snapshot()

@@ -71,6 +71,7 @@ export function ownerStriped(owner) {
 
 export function stateWords(shard) {
   if (shard.state === "waiting") return `waiting for ${shard.waits_for.map(brief).join(", ")}`;
+  if (shard.state === "readable" && !shard.owner) return "nobody reads";
   if (shard.state === "readable") return shard.closed ? "draining" : "reading";
   if (shard.state === "undiscovered") return "not listed";
   return shard.state;

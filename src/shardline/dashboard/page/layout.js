@@ -1,5 +1,7 @@
 // Where everything in the river lies. Plain numbers in, plain numbers out; no element is touched.
 
+import { isPast } from "/format.js";
+
 const LABEL_WIDTH = 176;
 const AXIS_HEIGHT = 24;
 const TOP = 8;
@@ -134,7 +136,7 @@ export function riverOf(snapshot, { width, chosen }) {
     });
   }
   joinRibbons(bands, right);
-  for (const band of bands.values()) band.segments = segmentsOf(band, x, now);
+  for (const band of bands.values()) band.segments = segmentsOf(band, x);
   return {
     width,
     height: inner + TOP + AXIS_HEIGHT,
@@ -190,32 +192,25 @@ function joinRibbons(bands, right) {
   }
 }
 
-// One piece for each owner, cut where reading has come to: what lies after that is pale.
-function segmentsOf(band, x, now) {
+// One piece for each worker that read a part of it; what nobody has read yet is pale.
+function segmentsOf(band, x) {
   const { shard, x0, x1 } = band;
-  const read = readUpTo(shard, x, now, x0, x1);
-  const changes = shard.tenures.length
-    ? shard.tenures.map((t) => ({ owner: t.owner, from: x(t.since) }))
-    : [{ owner: shard.owner, from: x0 }];
-  changes[0].from = x0;
-  const last = changes.at(-1);
-  last.from = Math.max(x0, Math.min(last.from, x1 - 2)); // who holds it now is always to be seen
   const segments = [];
-  changes.forEach((change, index) => {
-    const from = Math.max(change.from, x0);
-    const to = index + 1 < changes.length ? Math.min(changes[index + 1].from, x1) : x1;
-    if (to <= from && !(index === changes.length - 1 && segments.length === 0)) return;
-    const cut = Math.max(from, Math.min(to, read));
-    if (cut > from) segments.push({ x0: from, x1: cut, owner: change.owner, unread: false });
-    if (to > cut || segments.length === 0) segments.push({ x0: cut, x1: to, owner: change.owner, unread: true });
-  });
+  let from = x0;
+  const add = (to, owner, unread) => {
+    const end = clamp(to, from, x1);
+    if (end > from) segments.push({ x0: from, x1: end, owner, unread });
+    from = end;
+  };
+  for (const read of shard.reads) add(x(read.upto), read.owner, false);
+  const allRead = isPast(shard) || shard.state === "open" || (shard.reads.length === 0 && shard.owner !== null);
+  add(x1, allRead ? (shard.owner ?? shard.reads.at(-1)?.owner ?? null) : shard.owner, !allRead);
+  if (segments.length === 0) segments.push({ x0, x1, owner: shard.owner, unread: !allRead });
+  const last = segments.at(-1);
+  if (shard.owner && last.owner !== shard.owner) { // who holds it now is always to be seen
+    segments.push({ x0: Math.max(x0, x1 - 2), x1, owner: shard.owner, unread: true });
+  }
   return segments;
-}
-
-function readUpTo(shard, x, now, x0, x1) {
-  if (shard.state === "waiting" || shard.state === "undiscovered") return x0;
-  if (shard.lag_seconds === null || shard.state === "drained") return x1;
-  return x(now - shard.lag_seconds);
 }
 
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800];

@@ -57,7 +57,9 @@ export function showVerdict(verdict) {
 export function showLegend(snapshot, searchFor) {
   const names = new Map();
   for (const worker of snapshot.workers) names.set(workerName(worker.name), worker.name);
-  for (const shard of snapshot.shards) if (shard.owner) names.set(workerName(shard.owner), shard.owner);
+  for (const shard of snapshot.shards) {
+    for (const { owner } of [...shard.reads, shard]) if (owner) names.set(workerName(owner), owner);
+  }
   const owners = [...names.values()].sort((a, b) => ownerIndex(a) - ownerIndex(b));
   const list = at("legend");
   const wanted = owners.slice(0, 10);
