@@ -6,8 +6,9 @@ import signal
 import sys
 import threading
 import time
+from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -18,6 +19,9 @@ from shardline.errors import ConfigurationError
 if TYPE_CHECKING:
     from shardline.spark.consumer import ShardConsumer
     from shardline.spark.consuming import Consumption
+
+
+_POLL_SECONDS: Final = 0.3
 
 
 def run(
@@ -82,9 +86,7 @@ def run(
     from shardline.spark.consuming import consume
     from shardline.spark.session import session
 
-    logging.getLogger("shardline").setLevel(logging.INFO)
-    spark = session(f"shardline {app or 'ephemeral'}", master)
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = session(f"shardline {app or 'ephemeral'}", master, **_quiet())
     stopping, leaving = _signals()  # after Spark, which takes Ctrl-C for "cancel all jobs"
     consumption = consume(
         spark,
@@ -104,9 +106,13 @@ def run(
         profile=profile,
     )
     typer.echo(f"started: {type(loaded).__name__} on {stream} as {app or 'ephemeral'}", err=True)
-    status = _status_of(consumption, metrics_port)
-    while consumption.query.isActive and not stopping.wait(status_seconds):
-        typer.echo(status(), err=True)
+    if metrics_port is not None:
+        consumption.metrics.serve(metrics_port)
+    told_at = time.monotonic()
+    while consumption.query.isActive and not stopping.wait(_POLL_SECONDS):
+        if time.monotonic() - told_at >= status_seconds:
+            told_at = time.monotonic()
+            typer.echo(consumption.metrics.line(), err=True)
     raise typer.Exit(_end(consumption, grace_seconds, leaving, asked=stopping.is_set()))
 
 
@@ -156,13 +162,15 @@ def _signals() -> tuple[threading.Event, threading.Event]:
     return stopping, leaving
 
 
-def _status_of(consumption: "Consumption", metrics_port: int | None) -> Any:
-    from shardline.spark.metrics import Metrics
-
-    metrics = Metrics(consumption.query)
-    if metrics_port is not None:
-        metrics.serve(metrics_port)
-    return metrics.line
+def _quiet() -> dict[str, str]:
+    """Keep the JVM's log off the terminal: what went wrong is told here, in one line."""
+    if logging.getLogger().isEnabledFor(logging.DEBUG):
+        return {}
+    settings = files("shardline.spark") / "quiet.properties"
+    return {
+        "spark__ui__showConsoleProgress": "false",
+        "spark__driver__extraJavaOptions": f"-Dlog4j2.configurationFile={settings}",
+    }
 
 
 def _end(
@@ -171,9 +179,9 @@ def _end(
     began = time.monotonic()
     stopped = consumption.stop(grace_seconds, leaving)
     seconds = time.monotonic() - began
-    if stopped.failure and not stopped.handed_back:
-        typer.echo(f"failed: {_first_line(stopped.failure)}", err=True)
-        return ExitCode.FAILED
+    if stopped.failure:
+        typer.echo(f"failed: {stopped.failure}", err=True)
+        return ExitCode.GAP if "GapError" in stopped.failure else ExitCode.FAILED
     if stopped.handed_back:
         typer.echo(
             f"stopped in {seconds:.1f} s: every lease handed back, nothing to repeat", err=True
@@ -184,10 +192,3 @@ def _end(
             err=True,
         )
     return ExitCode.OK if asked else ExitCode.FAILED
-
-
-def _first_line(failure: str) -> str:
-    """Return what matters of Spark's report: its last cause."""
-    lines = [line.strip() for line in failure.splitlines() if line.strip()]
-    ours = [line for line in lines if "shardline.errors." in line or "Error:" in line]
-    return (ours or lines or ["unknown"])[0]

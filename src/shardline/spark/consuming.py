@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import logging
+import re
 import shutil
 import tempfile
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from shardline.errors import ConfigurationError
+from shardline.errors import ConfigurationError, ShardlineError
 from shardline.services.addresses import parse_address
+from shardline.spark.consumer import DeadLetter
+from shardline.spark.dead_letters import open_dead_letters
+from shardline.spark.metrics import Metrics
 from shardline.spark.options import DYNAMODB_STREAMS, KINESIS, read_options
 from shardline.spark.sink import FORMAT, sink_for
 
@@ -27,6 +32,7 @@ DEFAULT_LEASE_TABLE: Final = "sqlite:///shardline-leases.db"
 """For the workers of one machine that are started in the same folder."""
 
 _POLL_SECONDS: Final = 0.1
+_END_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,7 @@ class Stopped:
     handed_back: bool
     """Every lease was released with all that was acknowledged: nothing will be repeated."""
     failure: str | None
+    """What the query met, in one line."""
 
 
 class Consumption:
@@ -43,6 +50,7 @@ class Consumption:
 
     def __init__(self, query: StreamingQuery, workplace: Path) -> None:
         self.query = query
+        self.metrics = Metrics(query, workplace)
         self._workplace = workplace
         self._stop_file = stop_file_in(workplace)
 
@@ -59,18 +67,26 @@ class Consumption:
         A batch that takes longer than the grace, or `abandon`, is broken off: it is not
         acknowledged, and whoever gets its shards repeats it.
         """
-        self._stop_file.touch()
         abandon = abandon or threading.Event()
-        waited = 0.0
-        while self._stop_file.exists() and self.query.isActive and waited < grace_seconds:
+        deadline = time.monotonic() + grace_seconds
+        if self.query.isActive:
+            self._stop_file.touch()
+        while self._stop_file.exists() and self.query.isActive and time.monotonic() < deadline:
             if abandon.wait(_POLL_SECONDS):
                 break
-            waited += _POLL_SECONDS
-        handed_back = not self._stop_file.exists()
-        self.query.stop()
-        failure = self.query.exception()
+        handed_back = self.query.isActive and not self._stop_file.exists()
+        self._end_query()
+        failure = None if handed_back else self.query.exception()
         shutil.rmtree(self._workplace, ignore_errors=True)
-        return Stopped(handed_back, str(failure) if failure else None)
+        return Stopped(handed_back, reason_of(str(failure)) if failure else None)
+
+    def _end_query(self) -> None:
+        """Stop the query, and wait no longer than a task needs to be killed."""
+        ending = threading.Thread(target=self.query.stop, daemon=True)
+        ending.start()
+        ending.join(_END_SECONDS)
+        if ending.is_alive():
+            logger.warning("the query does not end by itself: it is left to Spark")
 
 
 def consume(
@@ -107,6 +123,8 @@ def consume(
         )
     if not ephemeral and app is None:
         raise ConfigurationError("name the app whose workers share the stream: app=…")
+    if ephemeral and checkpoint is not None:
+        raise ConfigurationError("ephemeral remembers nothing: leave the checkpoint out")
     workplace = Path(tempfile.mkdtemp(prefix="shardline-"))
     given: dict[str, Any] = {
         "region": region,
@@ -132,8 +150,14 @@ def consume(
     given[name] = where.stream_arn or where.name
     options = {name: str(value) for name, value in given.items() if value is not None}
     format_name = KINESIS if where.service == "kinesis" else DYNAMODB_STREAMS
-    read = read_options(format_name, options)  # a mistake shows here, before Spark is asked
-    spark.dataSource.register(sink_for(consumer, read.connection, read.leases))
+    try:
+        read = read_options(format_name, options)  # a mistake shows here, before Spark is asked
+        if isinstance(consumer.failure, DeadLetter):
+            open_dead_letters(consumer.failure.to, read.connection)
+    except ShardlineError:
+        shutil.rmtree(workplace)
+        raise
+    spark.dataSource.register(sink_for(consumer, read.connection, read.leases, workplace))
     query = (
         spark.readStream.format(format_name)
         .options(**options)
@@ -144,6 +168,20 @@ def consume(
         .start()
     )
     return Consumption(query, workplace)
+
+
+def reason_of(failure: str) -> str:
+    """Return what matters of Spark's report of a failure: the last line of the Python error in it.
+
+    Without one, the report's own first line.
+    """
+    report = re.split(r"\n\s+at |\nJVM stacktrace|\nDriver stacktrace", failure)[0]
+    lines = [line for line in report.splitlines() if line.strip()]
+    _, traced, error = report.rpartition("Traceback (most recent call last):")
+    if traced:
+        lines = [x for x in error.splitlines() if x.strip() and not x.startswith(" ")] or lines
+        return lines[0].strip()
+    return re.sub(r"^\[STREAM_FAILED\] .*? terminated with exception: ", "", lines[0]).strip()
 
 
 def stop_file_in(workplace: Path) -> Path:

@@ -28,6 +28,7 @@ class Counts:
     """What became of a task's records."""
 
     processed: int = 0
+    bytes: int = 0
     retries: int = 0
     dead_letters: int = 0
     lost_leases: int = 0
@@ -86,12 +87,25 @@ class Delivering:
     def _deliver(self, batch: ShardBatch) -> None:
         match self._consumer.failure:
             case Halt():
-                self._consumer.process(batch)
-                self.counts.processed += len(batch)
+                self._try_or_halt(batch, Retry(attempts=1))
             case Retry() as retry:
-                self._try(batch, retry)
+                self._try_or_halt(batch, retry)
             case DeadLetter() as policy:
                 self._try_or_put_aside(batch, policy)
+
+    def _try_or_halt(self, batch: ShardBatch, retry: Retry) -> None:
+        try:
+            self._try(batch, retry)
+        except Exception as error:
+            logger.error(  # noqa: TRY400 - Spark shows the trace to whoever asks for it
+                "%s: %s failed on %d records (%s); nothing is acknowledged behind them, and this "
+                "worker stops",
+                batch.shard_id,
+                type(self._consumer).__name__,
+                len(batch),
+                _reason(error),
+            )
+            raise
 
     def _try(self, batch: ShardBatch, retry: Retry) -> None:
         """Process until that succeeds, the lease is lost, or no attempt is left."""
@@ -118,6 +132,7 @@ class Delivering:
                     return
             else:
                 self.counts.processed += len(batch)
+                self.counts.bytes += batch.arrow.nbytes
                 return
 
     def _try_or_put_aside(self, batch: ShardBatch, policy: DeadLetter) -> None:

@@ -31,7 +31,7 @@ from shardline.errors import ConfigurationError, LeaseLost
 from shardline.leases.coordinator import Coordinator
 from shardline.leases.opening import open_table
 from shardline.services.addresses import parse_address
-from shardline.spark.tallies import SOURCE, write_tally
+from shardline.spark.tallies import LEASES, write_tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -71,7 +71,8 @@ class LeasedOwner:
         self._look_at = 0.0
         self._running = False
         self._left = False
-        self._confirmed: tuple[Offset, Confirmed] | None = None
+        self._confirmed: tuple[object, Confirmed] | None = None
+        """The newest batch as it is written down, and what of it may be read."""
         self._begun: set[tuple[str, int]] = set()
         self._settled: dict[str, tuple[int, bool]] = {}
         """The leases of the last plan: epoch, and whether somebody waits for it."""
@@ -139,7 +140,8 @@ class LeasedOwner:
 
     def confirm(self, planned: Offset) -> Confirmed:
         """Decide against the table, once for each batch."""
-        if self._confirmed is None or self._confirmed[0] != planned:
+        written = planned.to_json()
+        if self._confirmed is None or self._confirmed[0] != written:
             full = {k: item for k, item in planned.ranges.items() if not item.empty}
             confirmed = self._still_ours(full) if self._running else self._resumed(full)
             for shard_id in full.keys() - confirmed.keys():
@@ -149,7 +151,7 @@ class LeasedOwner:
                     shard_id,
                     full[shard_id].epoch,
                 )
-            self._confirmed = (planned, confirmed)
+            self._confirmed = (written, confirmed)
         return self._confirmed[1]
 
     def begins(self, shard_id: str, item: Range) -> bool:
@@ -160,7 +162,7 @@ class LeasedOwner:
 
     def acknowledge(self, committed: Offset) -> None:
         """Checkpoint what was confirmed of this batch here; complete what it read to the end."""
-        if self._confirmed is None or self._confirmed[0] != committed:
+        if self._confirmed is None or self._confirmed[0] != committed.to_json():
             return
         confirmed = self._confirmed[1]  # what was dropped is not in it, and never acknowledged
         self._record_gaps(committed, confirmed)
@@ -302,7 +304,7 @@ def leased_owner(options: Options, leases: LeaseOptions, service: StreamService)
 def _tally_of(options: Options) -> Callable[[Mapping[str, int]], None]:
     if options.stop_file is None:
         return lambda _: None
-    return partial(write_tally, Path(options.stop_file).parent, SOURCE)
+    return partial(write_tally, Path(options.stop_file).parent, LEASES)
 
 
 def _start(position: Position) -> TrimHorizon | Latest | AtTime:

@@ -5,97 +5,132 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from shardline.core.offsets import Offset
 from shardline.errors import ConfigurationError
+from shardline.spark.tallies import DELIVERIES, LAGS, LEASES, read_tally
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from pyspark.sql.streaming.query import StreamingQuery
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """One query at one moment."""
+    """One query at one moment, since its start unless said otherwise."""
 
-    batch: int
-    records: int
-    """In the last batch."""
-    records_per_second: float
+    batch: int = -1
+    """The newest one that is done."""
     lag_seconds: Mapping[str, float] = field(default_factory=dict)
     """How old the oldest unread record of each shard can be."""
+    records: int = 0
+    """Processed."""
+    bytes: int = 0
+    """Of those, in memory."""
+    retries: int = 0
+    dead_letters: int = 0
+    held: int = 0
+    """Leases held now."""
+    taken: int = 0
+    lost: int = 0
+    handed_over: int = 0
+    completed: int = 0
     gaps: int = 0
+    """On record in the newest batch."""
 
 
-def figures(progress: Mapping[str, Any] | None, now: datetime) -> Figures:
-    """Read the figures out of what Spark reports of a batch."""
-    if not progress or not progress.get("sources"):
-        return Figures(-1, 0, 0.0)
-    source = progress["sources"][0]
-    end = source.get("endOffset")
-    offset = Offset.from_json(json.loads(end) if isinstance(end, str) else end) if end else None
-    lag = {
-        shard_id: max(0.0, (now - item.as_of).total_seconds())
-        for shard_id, item in (offset.ranges if offset else {}).items()
-        if item.as_of is not None
-    }
+def figures(folder: Path, progress: Mapping[str, Any] | None) -> Figures:
+    """Read the figures that the query's processes left in a folder, and Spark's own report."""
+    lags, leases = read_tally(folder, LAGS), read_tally(folder, LEASES)
+    deliveries = read_tally(folder, DELIVERIES)
     return Figures(
-        batch=int(progress["batchId"]),
-        records=int(source.get("numInputRows") or 0),
-        records_per_second=float(source.get("processedRowsPerSecond") or 0.0),
-        lag_seconds=lag,
-        gaps=len(offset.gaps) if offset else 0,
+        batch=int(progress["batchId"]) if progress else -1,
+        lag_seconds={shard_id: ms / 1000 for shard_id, ms in sorted(lags.items())},
+        records=deliveries.get("processed", 0),
+        bytes=deliveries.get("bytes", 0),
+        retries=deliveries.get("retries", 0),
+        dead_letters=deliveries.get("dead_letters", 0),
+        held=leases.get("held", len(lags)),
+        taken=leases.get("taken", 0),
+        lost=leases.get("lost", 0),
+        handed_over=leases.get("handed_over", 0),
+        completed=leases.get("completed", 0),
+        gaps=_gaps_in(progress),
     )
 
 
 class Metrics:
     """The figures of one query."""
 
-    def __init__(self, query: StreamingQuery) -> None:
+    def __init__(self, query: StreamingQuery, folder: Path) -> None:
         self._query = query
-        self._total = 0
-        self._seen_batch = -1
+        self._folder = folder
+        self._records = 0
         self._since = time.monotonic()
 
     def read(self) -> Figures:
-        """Read what Spark last reported."""
-        return figures(_progress(self._query.lastProgress), datetime.now(UTC))
+        """Read what is known now."""
+        return figures(self._folder, _plain(self._query.lastProgress))
 
     def line(self) -> str:
-        """Write one line: shards, rate, lag, gaps."""
-        fresh = [
-            p for p in map(_progress, self._query.recentProgress) if p["batchId"] > self._seen_batch
-        ]
-        count = sum(figures(p, datetime.now(UTC)).records for p in fresh)
-        if fresh:
-            self._seen_batch = max(p["batchId"] for p in fresh)
-        self._total += count
-        seconds, self._since = time.monotonic() - self._since, time.monotonic()
-        now = self.read()
-        worst = max(now.lag_seconds.values(), default=0.0)
-        parts = [
-            f"{len(now.lag_seconds)} shards",
-            f"{count / seconds:,.0f} records/s" if seconds else "–",
-            f"{self._total:,} in all",
-            f"at most {worst:.1f} s behind",
-        ]
-        if now.gaps:
-            parts.append(f"{now.gaps} gaps")
-        return " · ".join(parts)
+        """Write one line; what is zero and need not be said is left out."""
+        now, at = self.read(), time.monotonic()
+        rate = (now.records - self._records) / max(at - self._since, 0.001)
+        self._records, self._since = now.records, at
+        return line_of(now, rate)
 
     def serve(self, port: int) -> None:
         """Serve the figures to Prometheus on loopback."""
         try:
-            from prometheus_client import REGISTRY, start_http_server
+            from prometheus_client import CollectorRegistry, start_http_server
         except ImportError as error:
             raise ConfigurationError(
                 "metrics for Prometheus need: pip install 'shardline[metrics]'"
             ) from error
-        REGISTRY.register(_Collector(self))
-        start_http_server(port, addr="127.0.0.1")
+        registry = CollectorRegistry()
+        registry.register(_Collector(self))
+        start_http_server(port, addr="127.0.0.1", registry=registry)
+
+
+def line_of(now: Figures, records_per_second: float) -> str:
+    """Write figures as one line."""
+    worst = max(now.lag_seconds.values(), default=0.0)
+    parts = [
+        f"{now.held} shards",
+        f"{records_per_second:,.0f} records/s",
+        f"{now.records:,} in all",
+        f"at most {worst:.1f} s behind",
+    ]
+    rare = [
+        (now.completed, "shards done"),
+        (now.handed_over, "leases handed over"),
+        (now.lost, "leases lost"),
+        (now.retries, "retries"),
+        (now.dead_letters, "dead letters"),
+        (now.gaps, "gaps"),
+    ]
+    parts.extend(f"{count:,} {what}" for count, what in rare if count)
+    return " · ".join(parts)
+
+
+_GAUGES: Final = {
+    "held": ("shardline_leases_held", "Leases held now"),
+    "batch": ("shardline_batch", "Newest batch that is done"),
+    "gaps": ("shardline_gaps", "Gaps on record"),
+}
+_COUNTERS: Final = {
+    "records": ("shardline_records", "Records processed"),
+    "bytes": ("shardline_bytes", "Bytes processed"),
+    "retries": ("shardline_retries", "Times that a consumer was tried again"),
+    "dead_letters": ("shardline_dead_letters", "Records put aside"),
+    "taken": ("shardline_leases_taken", "Leases taken"),
+    "lost": ("shardline_leases_lost", "Leases lost"),
+    "handed_over": ("shardline_leases_handed_over", "Leases handed over"),
+    "completed": ("shardline_shards_completed", "Shards processed to their end"),
+}
 
 
 class _Collector:
@@ -104,7 +139,7 @@ class _Collector:
 
     def collect(self) -> Any:
         """Make the families anew at each scrape."""
-        from prometheus_client.core import GaugeMetricFamily
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         now = self._metrics.read()
         lag = GaugeMetricFamily(
@@ -113,17 +148,22 @@ class _Collector:
         for shard_id, seconds in now.lag_seconds.items():
             lag.add_metric([shard_id], seconds)
         yield lag
-        yield GaugeMetricFamily("shardline_leases_held", "Shards planned", len(now.lag_seconds))
-        yield GaugeMetricFamily("shardline_batch", "Last batch", now.batch)
-        yield GaugeMetricFamily("shardline_batch_records", "Records in it", now.records)
-        yield GaugeMetricFamily(
-            "shardline_records_per_second", "Processed by the last batch", now.records_per_second
-        )
-        yield GaugeMetricFamily("shardline_gaps", "Gaps on record", now.gaps)
+        for figure, (name, what) in _GAUGES.items():
+            yield GaugeMetricFamily(name, what, getattr(now, figure))
+        for figure, (name, what) in _COUNTERS.items():
+            yield CounterMetricFamily(name, what, getattr(now, figure))
 
 
-def _progress(progress: Any) -> dict[str, Any]:
+def _gaps_in(progress: Mapping[str, Any] | None) -> int:
+    sources = progress.get("sources") if progress else None
+    end = sources[0].get("endOffset") if sources else None
+    if not end:
+        return 0
+    return len(Offset.from_json(json.loads(end) if isinstance(end, str) else end).gaps)
+
+
+def _plain(progress: Any) -> dict[str, Any] | None:
     """Return Spark's report as plain values: a dictionary, or an object that writes one."""
     if progress is None:
-        return {}
+        return None
     return json.loads(progress.json) if hasattr(progress, "json") else dict(progress)

@@ -57,6 +57,7 @@ class Planner:
         start: Position,
         fail_on_data_loss: bool = True,
         stop_file: Path | None = None,
+        tell: Callable[[Offset], None] = lambda _: None,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -65,6 +66,7 @@ class Planner:
         self._start = start
         self._fail_on_data_loss = fail_on_data_loss
         self._stop_file = stop_file
+        self._tell = tell
         self._stopped = False
         self._monotonic = monotonic
         self._sleep = sleep
@@ -178,6 +180,7 @@ class Planner:
         self._waiting = claims.keys() - self._done
         sights = {shard_id: found.sight for shard_id, found in seen.items()}
         planned = planning.next_offset(ground, sights, claims)
+        self._tell(planned)
         if any(item.ends for item in planned.ranges.values()):
             self._list_at = min(self._list_at, self._monotonic() + _LIST_AGAIN_SECONDS)
         if planning.holds_news(committed, planned):

@@ -15,6 +15,7 @@ from shardline.core.shards import After, Position, SequenceNumber
 from shardline.errors import GapError, PositionTrimmed, ServiceError
 from shardline.services.connecting import connect
 from shardline.services.cursor import ShardCursor
+from shardline.spark.logs import log_to_stderr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -127,5 +128,6 @@ def service_for(connection: Connection) -> StreamService:
 @lru_cache(maxsize=1)
 def _settle_worker() -> None:
     """Spare the collections that Spark's worker makes after every task from what never changes."""
+    log_to_stderr()
     gc.collect()
     gc.freeze()

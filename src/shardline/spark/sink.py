@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
@@ -21,9 +22,12 @@ from shardline.services.addresses import parse_address
 from shardline.spark.consumer import DeadLetter, ShardConsumer
 from shardline.spark.dead_letters import open_dead_letters
 from shardline.spark.delivering import Counts, Delivering
+from shardline.spark.logs import log_to_stderr
+from shardline.spark.tallies import DELIVERIES, add_to_tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
@@ -49,14 +53,20 @@ class ConsumerWriter(DataSourceStreamArrowWriter):
     """Writes a batch by delivering it. A task that raises is run again by Spark, or fails it."""
 
     def __init__(
-        self, consumer: ShardConsumer, stream: Connection, leases: LeaseOptions | None
+        self,
+        consumer: ShardConsumer,
+        stream: Connection,
+        leases: LeaseOptions | None,
+        tallies: Path | None,
     ) -> None:
         self._consumer = consumer
         self._stream = stream
         self._leases = leases
+        self._tallies = tallies
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Deliver a task's rows."""
+        log_to_stderr()
         context = TaskContext.get()
         if context is None:
             raise RuntimeError("a sink writes in a Spark task only")
@@ -75,11 +85,26 @@ class ConsumerWriter(DataSourceStreamArrowWriter):
         )
         return Delivered(delivering.run(iterator))
 
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
+        """Count on the driver what the tasks did."""
+        if self._tallies is not None:
+            total: Counter[str] = Counter()
+            for message in messages:
+                if isinstance(message, Delivered):
+                    total.update(asdict(message.counts))
+            add_to_tally(self._tallies, DELIVERIES, total)
+
 
 def sink_for(
-    consumer: ShardConsumer, stream: Connection, leases: LeaseOptions | None
+    consumer: ShardConsumer,
+    stream: Connection,
+    leases: LeaseOptions | None,
+    tallies: Path | None = None,
 ) -> type[DataSource]:
-    """Return a Spark sink that delivers to this consumer; register it, then name its format."""
+    """Return a Spark sink that delivers to this consumer; register it, then name its format.
+
+    What it counts goes to `tallies`, a folder on the driver.
+    """
 
     class ConsumerSink(DataSource):
         @classmethod
@@ -91,7 +116,7 @@ def sink_for(
             schema: StructType,  # noqa: ARG002
             overwrite: bool,  # noqa: ARG002
         ) -> ConsumerWriter:
-            return ConsumerWriter(consumer, stream, leases)
+            return ConsumerWriter(consumer, stream, leases, tallies)
 
     return ConsumerSink
 

@@ -25,10 +25,12 @@ from shardline.core.offsets import Offset
 from shardline.core.planning import tasks
 from shardline.errors import ConfigurationError
 from shardline.spark.columns import spark_schema
+from shardline.spark.logs import log_to_stderr
 from shardline.spark.options import DYNAMODB_STREAMS, KINESIS, Options, read_options
 from shardline.spark.ownership import Ownership, SoleOwner
 from shardline.spark.reader import ShardRange, service_for
 from shardline.spark.rows import ShardRanges, rows_of
+from shardline.spark.tallies import LagTally
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -95,15 +97,18 @@ class ShardedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._planner is None:
             from shardline.spark.planner import Planner
 
+            log_to_stderr()
             _stop_on_sigterm()
             options = self._options
+            stop_file = Path(options.stop_file) if options.stop_file else None
             service = service_for(options.connection)
             self._planner = Planner(
                 service,
                 ownership_for(options, service),
                 start=options.start,
                 fail_on_data_loss=options.fail_on_data_loss,
-                stop_file=Path(options.stop_file) if options.stop_file else None,
+                stop_file=stop_file,
+                tell=LagTally(stop_file.parent).tell if stop_file else lambda _: None,
             )
         return self._planner
 

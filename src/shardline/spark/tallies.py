@@ -7,14 +7,22 @@ of their own. They share a folder with whoever started the query.
 from __future__ import annotations
 
 import json
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from shardline.core.shards import SHARD_END
 
-SOURCE: Final = "leases"
-SINK: Final = "deliveries"
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from shardline.core.offsets import Offset
+
+LEASES: Final = "leases"
+LAGS: Final = "lags"
+DELIVERIES: Final = "deliveries"
+_LAG_SECONDS: Final = 1.0
 
 
 def write_tally(folder: Path, name: str, values: Mapping[str, int]) -> None:
@@ -42,6 +50,34 @@ def read_tally(folder: Path, name: str) -> dict[str, int]:
     except FileNotFoundError:
         return {}
     return values
+
+
+class LagTally:
+    """Tells, about once a second, how many milliseconds each shard of a plan may be behind."""
+
+    def __init__(
+        self,
+        folder: Path,
+        monotonic: Callable[[], float] = time.monotonic,
+        today: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._folder = folder
+        self._monotonic = monotonic
+        self._today = today
+        self._next_at = 0.0
+
+    def tell(self, planned: Offset) -> None:
+        """Take in a plan, whether or not it is worth a batch."""
+        if self._monotonic() < self._next_at:
+            return
+        self._next_at = self._monotonic() + _LAG_SECONDS
+        now = self._today()
+        lags = {
+            shard_id: max(0, (now - item.as_of) // timedelta(milliseconds=1))
+            for shard_id, item in planned.ranges.items()
+            if item.as_of is not None and item.upto != SHARD_END
+        }
+        write_tally(self._folder, LAGS, lags)
 
 
 def _path(folder: Path, name: str) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -82,7 +82,9 @@ def deliver(
         dead_letters=aside,
         sleep=slept.append,
     )
-    return delivering.run(rows)
+    counts = delivering.run(rows)
+    assert (counts.bytes > 0) == (counts.processed > 0)
+    return replace(counts, bytes=0)
 
 
 def ten(*pages: Sequence[int]) -> list[pa.RecordBatch]:
@@ -151,12 +153,16 @@ def test_pauses_grow_up_to_a_limit() -> None:
 
 
 @pytest.mark.case("R-01")
-def test_halt_stops_at_the_first_failure() -> None:
+def test_halt_stops_at_the_first_failure(caplog: pytest.LogCaptureFixture) -> None:
     consumer, slept = Recorder(Halt(), {5: 1}), list[float]()
-    with pytest.raises(ValueError, match="no 5"):
+    with caplog.at_level(logging.WARNING), pytest.raises(ValueError, match="no 5"):
         deliver(consumer, ten(range(4), range(4, 10)), slept=slept)
     assert consumer.processed == [0, 1, 2, 3]
     assert slept == []
+    assert [r.getMessage() for r in caplog.records] == [
+        "a: Recorder failed on 6 records (ValueError: no 5 please); nothing is acknowledged behind "
+        "them, and this worker stops"
+    ]
 
 
 @pytest.mark.case("R-01")

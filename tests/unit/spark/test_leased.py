@@ -7,6 +7,8 @@ judges every delivery and every checkpoint that reached the table.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -176,8 +178,6 @@ def test_a_planned_range_is_dropped_where_the_table_has_gone_on(world: World) ->
     shard_id, item = next(iter(planned.items()))
     row = world.table.row(shard_id)
     moved = After(SequenceNumber(str(int(item.upto.sequence) - 1)))  # type: ignore[union-attr]
-    from dataclasses import replace
-
     world.table._rows["billing", "orders"][shard_id] = replace(row, checkpoint=moved)
     assert shard_id not in {r.shard_id for r in app.run_batch()}
 
@@ -213,6 +213,26 @@ def test_what_another_process_committed_is_not_acknowledged_here(world: World) -
     app.start()
     finish(world, app)
     assert world.checker.verdict().repeated > 0
+
+
+@pytest.mark.req("K-09")
+def test_a_batch_is_known_by_what_is_written_down(world: World) -> None:
+    """An offset from memory may hold finer times than the one that Spark gives back."""
+    world.put(10)
+    app = world.app("ada")
+    app.step()
+    written = app.disk.offsets[-1]
+    finer = replace(
+        written,
+        ranges={
+            k: replace(v, as_of=v.as_of and v.as_of + timedelta(microseconds=7))
+            for k, v in written.ranges.items()
+        },
+    )
+    app.owner.acknowledge(finer)
+    app.planner.stop()
+    for shard_id, item in written.ranges.items():
+        assert world.table.row(shard_id).checkpoint == item.upto
 
 
 # --- hand-over and loss -----------------------------------------------------------------------
