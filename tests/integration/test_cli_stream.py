@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.request
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -216,6 +217,30 @@ def test_the_dashboard_prints_a_snapshot(service: Service, table: LeaseTable, ad
     snapshot = json.loads(run(service, *typed))
     assert snapshot["app"] == "billing"
     assert [worker["name"] for worker in snapshot["workers"]] == ["w1/a"]
+
+
+def test_the_dashboard_serves_its_page_until_interrupted(service: Service) -> None:
+    with subprocess.Popen(
+        [
+            *(sys.executable, "-c", "from shardline.cli import main; main()"),
+            *("dashboard", "--stream", "kinesis://orders", "--port", "0", "--measure"),
+            *("--endpoint-url", service.endpoint_url),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    ) as dashboard:
+        assert dashboard.stdout is not None
+        assert dashboard.stderr is not None
+        said = dashboard.stdout.readline()
+        assert "read-only" in said
+        url = next(word for word in said.split() if word.startswith("http"))
+        with urllib.request.urlopen(f"{url}snapshot", timeout=30) as answer:  # noqa: S310
+            assert len(json.load(answer)["shards"]) == 4
+        os.kill(dashboard.pid, signal.SIGINT)
+        assert dashboard.wait(timeout=30) == 130
+        assert dashboard.stderr.read() == ""
 
 
 def test_a_lease_table_in_dynamodb_is_found_at_its_own_endpoint(

@@ -72,15 +72,17 @@ def dashboard(
     letters = folder_of(dead_letters) if dead_letters else None
     lease_place = Place(region=region, endpoint_url=lease_endpoint_url, profile=profile)
     service = connect(stream, region=region, endpoint_url=endpoint_url, profile=profile)
+    meter = Meter(service) if measure else None
     try:
         with lease_table_for(app, lease_table, lease_place) as table:
-            meter = Meter(service) if measure else None
             watch = LiveWatch(stream, service, table, app, meter, letters)
             if as_json:
                 print_json(watch.snapshot().to_json())
                 return
             _serve(watch, port, token, every, with_leases=table is not None)
     finally:
+        if meter is not None:
+            meter.close()
         service.close()
 
 
