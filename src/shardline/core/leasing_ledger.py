@@ -80,7 +80,7 @@ class Ledger:
         else:
             self.owned.setdefault(row.lease_owner, set()).add(shard_id)
         if known is None:
-            if shard_id in self._readable:  # as most new rows: it is listed, and nothing waits
+            if shard_id in self._readable and not row.completed:  # as most new rows
                 self._leasable.add(shard_id)
             else:
                 self._lineage = None

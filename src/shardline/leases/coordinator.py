@@ -247,6 +247,8 @@ class Coordinator:
     def leave_steps(self) -> Steps[None]:
         """See `leave`."""
         leasing = self.leasing
+        if leasing.leaving and not leasing.mine:
+            return
         leasing.leaving = True
         leasing.sign(self._clock())
         if self._work is not None:

@@ -1,0 +1,44 @@
+"""Some seeds on every run of the tests; `make simulate` and CI run thousands."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.bugs import BUGS, Bug
+from tests.simulation.world import shrink, simulate
+
+CASES = sorted({bug.case for bug in BUGS if bug.case[0] in "LW"})
+
+
+@pytest.mark.req("K-06", "K-07", "K-08", "K-11", "K-45", "K-47", "K-48", "K-52", "K-53")
+@pytest.mark.case(*CASES)
+@pytest.mark.parametrize("first", range(0, 100, 20))
+def test_every_promise_is_kept_whatever_fails(first: int) -> None:
+    for seed in range(first, first + 20):
+        outcome = simulate(seed)
+        assert not outcome.failure, f"make simulate SEED={seed}: {outcome.failure}"
+
+
+def test_a_seed_replays_exactly() -> None:
+    assert simulate(7) == simulate(7)
+
+
+def test_faults_make_repeats_and_stale_deliveries_or_the_simulation_proves_nothing() -> None:
+    outcomes = [simulate(seed) for seed in range(20)]
+    assert sum(outcome.repeated for outcome in outcomes) > 0
+    assert sum(outcome.stale for outcome in outcomes) > 0
+    assert {fault.kind for outcome in outcomes for fault in outcome.faults} >= {"crash", "pause"}
+
+
+@pytest.mark.parametrize(
+    "bug",
+    [bug for bug in BUGS if bug.case in {"W-02", "W-15", "L-04", "L-08"}],
+    ids=lambda b: b.what,
+)
+def test_a_known_bug_is_caught_and_its_story_is_short(bug: Bug) -> None:
+    with bug.installed():
+        caught = next(outcome for outcome in map(simulate, range(50)) if outcome.failure)
+        shrunk = shrink(caught)
+    assert shrunk.failure
+    assert len(shrunk.faults) <= len(caught.faults)
+    assert "create s0" in shrunk.story
