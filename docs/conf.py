@@ -19,7 +19,6 @@ default_role = "code"
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented_params"
-autodoc_class_signature = "separated"
 python_use_unqualified_type_names = True
 add_module_names = False
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shardline.local.faults import KINDS
-from shardline.spark import options
+from shardline.spark import metrics, options
 from tools.cli_reference import reference
 
 ROOT = Path(__file__).parents[2]
@@ -86,3 +86,10 @@ def test_every_option_of_the_formats_is_listed() -> None:
 def test_every_fault_is_listed() -> None:
     page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
     assert [kind for kind in KINDS if f"| `{kind}` |" not in page] == []
+
+
+def test_every_metric_is_listed() -> None:
+    page = (ROOT / "docs" / "consumer.md").read_text(encoding="utf-8")
+    names = [name for name, _ in metrics._GAUGES.values()]
+    names += [f"{name}_total" for name, _ in metrics._COUNTERS.values()]
+    assert [name for name in names if f"`{name}`" not in page] == []
