@@ -11,7 +11,15 @@ from shardline.core import leasing, leasing_dealing, leasing_handover, leasing_l
 from shardline.core.leasing import Leasing
 from shardline.core.leasing_balance import Level, level_of
 from shardline.core.leasing_dealing import Dealing
-from shardline.core.leasing_instructions import Create, Release, Renew, RequestHandover, Save, Take
+from shardline.core.leasing_instructions import (
+    Create,
+    Delete,
+    Release,
+    Renew,
+    RequestHandover,
+    Save,
+    Take,
+)
 from shardline.core.leasing_ledger import Ledger
 from shardline.core.leasing_making import Making
 from shardline.core.leasing_peers import Peers
@@ -263,9 +271,9 @@ BUGS[-1] = replace(
 )
 
 
-@bug("L-10", "finished rows are deleted at once", Ledger, "unneeded")
-def _(self: Any) -> Any:
-    return [replace(self.rows[i], unlisted_since=EPOCH.replace(year=1999)) for i in self.completed]
+@bug("L-10", "finished rows are deleted at once", leasing, "clean")
+def _(ledger: Any, *_: Any) -> Any:
+    return [Delete(ledger.rows[i]) for i in sorted(ledger.completed)]
 
 
 @bug("L-11", "a parent is not repaired while its child has a row", Ledger, "missing",

@@ -19,11 +19,12 @@ The rules, in the order in which `decide` applies them:
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from shardline.core.checkpoints import further
-from shardline.core.leasing_dealing import Dealing, free_shards
+from shardline.core.leasing_cleaning import clean
+from shardline.core.leasing_dealing import Dealing
 from shardline.core.leasing_handover import Handovers
 from shardline.core.leasing_instructions import (
     Bump,
@@ -51,12 +52,12 @@ from shardline.core.leasing_rows import (
     LeaseRow,
     advanced,
     finished,
-    marked_unlisted,
     released,
     taken,
     with_gap,
 )
 from shardline.core.leasing_times import LeaseTimes
+from shardline.core.leasing_work import Held, Work
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -64,36 +65,10 @@ if TYPE_CHECKING:
 
     from shardline.core.shards import Position, Shard
 
+__all__ = ["Held", "LeaseTimes", "Leasing"]
+
 _STORY_LINES: Final = 60
 _TAKES_AT_ONCE: Final = 200
-_CLEANED_AT_ONCE: Final = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A lease that is mine now."""
-
-    epoch: int
-    checkpoint: Position
-    """Where to go on: the last acknowledgement, written down or not yet."""
-    as_of: datetime | None
-    finishing: bool
-    """Somebody waits for it: begin nothing new, and say when nothing runs in it."""
-
-
-@dataclass(slots=True)
-class _Work:
-    """What the consumer did under a lease and the table does not know yet."""
-
-    epoch: int
-    saved_at: float
-    taken_at_epoch: int | None = None
-    """The epoch that my take was conditional on: nobody was in between."""
-    acknowledged: Position | None = None
-    as_of: datetime | None = None
-    gap: str = ""
-    ended: bool = False
-    finished: bool = False
 
 
 class Leasing:
@@ -123,7 +98,7 @@ class Leasing:
         self._beat_stored: Heartbeat | None = None
         self._renewed_at = float("-inf")
         self._signed_at: float | None = None
-        self._work: dict[str, _Work] = {}
+        self._work: dict[str, Work] = {}
         self._told: dict[str, tuple[int, bool]] = {}
         """What the consumer works on: the epoch, and whether it is to finish."""
         self._unverified: set[str] = set()
@@ -267,7 +242,10 @@ class Leasing:
             instructions.extend(self._saves(now))
             if not self.leaving:
                 instructions.extend(self._share(self.header, now))
-                instructions.extend(self._clean(now, today))
+                retention = self.times.retention_seconds
+                instructions.extend(
+                    clean(self.ledger, self.peers, self.owner, retention, now, today)
+                )
             if self._stirred and not instructions:
                 instructions.append(Bump())
         return instructions or [Wait()]
@@ -396,21 +374,11 @@ class Leasing:
 
     def validate(self) -> None:
         """Raise AssertionError if what this worker knows contradicts itself."""
-        ledger, giving = self.ledger, self._handovers.giving
-        indexed = {i: owner for owner, ids in ledger.owned.items() for i in ids}
-        unfinished = {i: r.lease_owner for i, r in ledger.rows.items() if not r.completed}
-        streams = {r.stream_created_at for r in ledger.rows.values()} - {ledger.stream_created_at}
-        problems = {
-            "the index of owners differs from the rows": indexed != unfinished,
-            "completed, but its row says otherwise": ledger.completed
-            != ledger.rows.keys() - unfinished.keys(),
-            "a finished shard is leasable": bool(ledger.leasable & ledger.completed),
-            "promises what it does not work on": not giving.keys() <= self._told.keys(),
-            "rows of another stream are mixed in": bool(streams),
-        }
-        for problem, found in problems.items():
-            if found:
-                raise AssertionError(f"{self.owner}: {problem}\n{self.story()}")
+        problems = self.ledger.contradictions()
+        if not self._handovers.giving.keys() <= self._told.keys():
+            problems.append("promises what it does not work on")
+        if problems:
+            raise AssertionError(f"{self.owner}: {'; '.join(problems)}\n{self.story()}")
 
     def story(self, shard_id: str = "") -> str:
         """Tell the last things that happened here, a line each; of one shard if it is named."""
@@ -428,7 +396,7 @@ class Leasing:
             self._note(now, f"could not renew in time: stopped {', '.join(sorted(lapsed))}")
             self._unverified |= lapsed
 
-    def _working_on(self, shard_id: str, epoch: int) -> _Work | None:
+    def _working_on(self, shard_id: str, epoch: int) -> Work | None:
         row, work = self.ledger.rows.get(shard_id), self._work.get(shard_id)
         mine = row is not None and row.lease_owner == self.owner and row.epoch == epoch
         return work if mine and work is not None and work.epoch == epoch else None
@@ -459,7 +427,7 @@ class Leasing:
                 gap = f"{shard_id} vanished from the stream; it was read up to {row.checkpoint}"
                 yield Save(finished(row, gap), row)
 
-    def _is_due(self, work: _Work, now: float) -> bool:
+    def _is_due(self, work: Work, now: float) -> bool:
         """Say whether to write now: a gap is not left to chance."""
         return bool(work.gap) or now - work.saved_at >= self.times.checkpoint_seconds
 
@@ -477,25 +445,6 @@ class Leasing:
         if not takes:
             loads, level = self._dealing.loads(self.ledger, self.peers)
             self._handovers.ask(self.ledger, self.peers, loads, level.level, now)
-
-    def _clean(self, now: float, today: datetime) -> Iterator[Instruction]:
-        """Forget finished shards that nothing needs, and dead workers that own nothing."""
-        unneeded = (row for row in self.ledger.unneeded() if self.peers.on_duty(row.shard_id))
-        for row, _ in zip(unneeded, range(_CLEANED_AT_ONCE), strict=False):
-            if row.shard_id in self._unverified:
-                continue
-            if row.unlisted_since is None:
-                yield Save(marked_unlisted(row, today), row)
-            elif (today - row.unlisted_since).total_seconds() > self.times.retention_seconds:
-                yield Delete(row)
-        for row in list(self.ledger.outdated.values()):
-            if row.shard_id not in self.ledger.listed and self.peers.on_duty(row.shard_id):
-                yield Delete(row)
-        free = free_shards(self.ledger, self.peers, self.owner)
-        owners = {self.ledger.rows[i].lease_owner for i in free}
-        for beat in self.peers.buried(now):
-            if beat.worker not in owners and self.peers.on_duty(beat.worker):
-                yield Forget(beat)
 
     def _tell(self, now: float) -> Iterator[Start | Finish | Yield]:
         held = self.held(now)
@@ -516,10 +465,10 @@ class Leasing:
                 yield Finish(shard_id, lease.epoch)
             self._told[shard_id] = (lease.epoch, lease.finishing)
 
-    def _work_on(self, shard_id: str, epoch: int, now: float) -> _Work:
+    def _work_on(self, shard_id: str, epoch: int, now: float) -> Work:
         work = self._work.get(shard_id)
         if work is None or work.epoch != epoch:
-            work = self._work[shard_id] = _Work(epoch, saved_at=now)
+            work = self._work[shard_id] = Work(epoch, saved_at=now)
         return work
 
     def _after_write(self, new: LeaseRow, now: float) -> None:

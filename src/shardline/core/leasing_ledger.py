@@ -190,6 +190,19 @@ class Ledger:
         in_use = marks_in_use(self.listed.values(), self.completed)
         return [self.rows[i] for i in sorted(self.completed - in_use)]
 
+    def contradictions(self) -> list[str]:
+        """Say in which ways what is known here contradicts itself: in none."""
+        indexed = {i: owner for owner, ids in self.owned.items() for i in ids}
+        unfinished = {i: r.lease_owner for i, r in self.rows.items() if not r.completed}
+        streams = {row.stream_created_at for row in self.rows.values()} - {self.stream_created_at}
+        found = {
+            "the index of owners differs from the rows": indexed != unfinished,
+            "completed, but not by its row": self.completed != self.rows.keys() - unfinished.keys(),
+            "a finished shard is leasable": bool(self.leasable & self.completed),
+            "rows of another stream are mixed in": bool(streams),
+        }
+        return [problem for problem, so in found.items() if so]
+
     def _find_done_above(self) -> frozenset[str]:
         """Find shards without a row whose descendant was begun: they were done by then.
 

@@ -22,7 +22,7 @@ from functools import partial
 from threading import Event, RLock, Thread
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from shardline.core.leasing import Held, Leasing
+from shardline.core.leasing import Leasing
 from shardline.core.leasing_instructions import (
     Bump,
     Create,
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from shardline.core.leasing_times import LeaseTimes
+    from shardline.core.leasing_work import Held
     from shardline.services.port import StreamService
 
 logger = logging.getLogger(__name__)
