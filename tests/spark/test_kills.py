@@ -127,10 +127,12 @@ def test_the_source_process_killed(stream: Stream, tmp_path: Path) -> None:
 @pytest.mark.case("R-10")
 def test_an_executor_of_a_cluster_killed_in_mid_batch(stream: Stream, tmp_path: Path) -> None:
     stream.put(400)
-    with cluster() as spark_cluster:
-        with program(stream, tmp_path, master=spark_cluster.master_url) as process:
-            wait_until(lambda: has_written(tmp_path), "a batch is written")
-            wait_until(lambda: in_flight(tmp_path / "checkpoint"), "another one is in flight")
-            os.kill(spark_cluster.executors()[0], signal.SIGKILL)
-            assert process.wait(timeout=LONG_SECONDS) == 0
+    with (
+        cluster() as spark_cluster,
+        program(stream, tmp_path, master=spark_cluster.master_url) as process,
+    ):
+        wait_until(lambda: has_written(tmp_path), "a batch is written")
+        wait_until(lambda: in_flight(tmp_path / "checkpoint"), "another one is in flight")
+        os.kill(spark_cluster.executors()[0], signal.SIGKILL)
+        assert process.wait(timeout=LONG_SECONDS) == 0
     judge(stream, tmp_path)

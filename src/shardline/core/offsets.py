@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from shardline.core.checkpoints import (
+    VERSION,
     Json,
     position_from_json,
     position_to_json,
     read_document,
-    write_document,
 )
 from shardline.core.shards import SHARD_END, Position
 
@@ -84,27 +83,29 @@ class Offset:
 
     def to_json(self) -> dict[str, Any]:
         """Write as JSON whose keys are sorted all the way down, since Spark compares the text."""
-        body: dict[str, Json] = {
-            "start": position_to_json(self.start),
+        return {
             "created_at": _to_ms(self.created_at),
-            "shards": {shard_id: _range_to_json(item) for shard_id, item in self.ranges.items()},
             "drained": {
                 shard_id: [_to_ms(mark.as_of), _to_ms(mark.listed_at)]
-                for shard_id, mark in self.drained.items()
+                for shard_id, mark in sorted(self.drained.items())
             },
             "gaps": [
                 {
-                    "shard": gap.shard_id,
                     "after": position_to_json(gap.after),
-                    "since": _to_ms(gap.since),
                     "noticed_at": _to_ms(gap.noticed_at),
                     "reason": gap.reason,
+                    "shard": gap.shard_id,
+                    "since": _to_ms(gap.since),
                 }
                 for gap in self.gaps
             ],
+            "shardline": KIND,
+            "shards": {
+                shard_id: _range_to_json(item) for shard_id, item in sorted(self.ranges.items())
+            },
+            "start": position_to_json(self.start),
+            "version": VERSION,
         }
-        document: dict[str, Any] = json.loads(write_document(KIND, body))
-        return document
 
     @classmethod
     def from_json(cls, value: object) -> Offset:
@@ -139,11 +140,12 @@ def _range_to_json(item: Range) -> Json:
     written: dict[str, Json] = {
         "after": position_to_json(item.after),
         "as_of": _to_ms(item.as_of),
-        "epoch": item.epoch,
     }
     if not item.empty:
-        written["upto"] = position_to_json(item.upto)
         written["end"] = item.ends
+    written["epoch"] = item.epoch
+    if not item.empty:
+        written["upto"] = position_to_json(item.upto)
     return written
 
 

@@ -48,6 +48,8 @@ class ShardedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Options) -> None:
         self._options = options
         self._planner: Planner | None = None
+        self._start: dict[str, Any] = {}
+        self._committed = Offset(options.start)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return an offset of which nothing is resolved: that is the first plan's work."""
@@ -63,8 +65,14 @@ class ShardedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Plan the batch behind `start`, which Spark has committed before it asks."""
-        planned = self._plans().plan(Offset.from_json(start), _max_records(limit))
-        return start if planned is None else planned.to_json()
+        if start != self._start:  # polled every few milliseconds: read an offset once
+            self._start, self._committed = start, Offset.from_json(start)
+        planned = self._plans().plan(self._committed, _max_records(limit))
+        if planned is None:
+            return start
+        # The next start, most likely.
+        self._start, self._committed = planned.to_json(), planned
+        return self._start
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Tell how far the shards were seen to reach."""

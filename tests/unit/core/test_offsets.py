@@ -1,0 +1,58 @@
+"""An offset is self-contained, sorted, and survives Spark's logs as text."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shardline.core.offsets import Gap, Mark, Offset, Range
+from shardline.core.shards import (
+    LATEST,
+    SHARD_END,
+    TRIM_HORIZON,
+    After,
+    AtTime,
+    Position,
+    SequenceNumber,
+)
+from shardline.errors import InvalidPosition
+
+TIMES = st.datetimes(datetime(2020, 1, 1), datetime(2040, 1, 1), timezones=st.just(UTC)).map(
+    lambda time: time.replace(microsecond=time.microsecond // 1000 * 1000)
+)
+NUMBERS = st.integers(0, 10**128).map(lambda n: SequenceNumber(str(n)))
+POSITIONS: st.SearchStrategy[Position] = st.one_of(
+    st.just(TRIM_HORIZON),
+    TIMES.map(AtTime),
+    NUMBERS.map(After),
+    st.builds(After, NUMBERS, st.integers(-1, 500)),
+)
+RANGES = st.builds(
+    Range, POSITIONS, st.one_of(POSITIONS, st.just(SHARD_END)), st.none() | TIMES, st.integers(0, 9)
+)
+IDS = st.integers(0, 99).map("shardId-{:012d}".format)
+OFFSETS = st.builds(
+    Offset,
+    st.sampled_from([TRIM_HORIZON, LATEST]),
+    st.none() | TIMES,
+    st.dictionaries(IDS, RANGES, max_size=8),
+    st.dictionaries(IDS, st.builds(Mark, st.none() | TIMES, TIMES), max_size=8),
+    st.lists(st.builds(Gap, IDS, POSITIONS, st.none() | TIMES, TIMES, st.text())).map(tuple),
+)
+
+
+@given(OFFSETS)
+def test_an_offset_comes_back_from_its_text(offset: Offset) -> None:
+    text = json.dumps(offset.to_json())
+    assert Offset.from_json(json.loads(text)) == offset
+    assert text == json.dumps(json.loads(text), sort_keys=True)
+
+
+@pytest.mark.parametrize("value", [{}, {"shardline": "token", "version": 1}, {"a": 1}, [], "x"])
+def test_what_is_no_offset_of_ours_is_refused(value: object) -> None:
+    with pytest.raises(InvalidPosition):
+        Offset.from_json(value)
