@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from shardline.local.traffic import Traffic
 
 _STREAM = "demo"
-_PATIENCE_SECONDS = 180.0
+_PATIENCE_SECONDS = 300.0
 
 
 def demo(
@@ -73,7 +73,6 @@ class _Story:
         self._service: Service = cleaning.enter_context(Service())
         self._client = self._service.client("kinesis")
         self._client.create_stream(StreamName=_STREAM, ShardCount=4)
-        screen.say(f"the embedded service listens on {self._service.endpoint_url}, 4 shards")
         self._lease_table = f"sqlite:///{folder}/leases.db"
         table = open_table(self._lease_table)
         table.prepare()
@@ -81,9 +80,11 @@ class _Story:
         self._watch = LiveWatch(
             address, connect(address, endpoint_url=self._service.endpoint_url), table, "demo"
         )
+        self._say(f"the embedded service listens on {self._service.endpoint_url}, 4 shards")
         self.page_url = cleaning.enter_context(PageServer(self._watch)).url
         self._picture: Picture = Picture(page=self.page_url)
         self._workers: list[Worker] = []
+        self._seen: set[tuple[str, int]] = set()
         self._resharded = 0
         self._fail_over_seconds: float | None = None
         self._hand_back_seconds: float | None = None
@@ -95,26 +96,28 @@ class _Story:
         keys = [f"key-{n}" for n in range(self._keys)]
         traffic = Traffic(self._client, _STREAM, keys, writers=4, pause_seconds=0.005).start()
         self._cleaning.callback(traffic.end)
-        self._screen.say(f"4 writers write numbered events under {self._keys} keys")
+        self._say(f"4 writers write numbered events under {self._keys} keys")
         doomed, heir = self._start("ada"), self._start("grace")
-        self._screen.say("two Spark workers start, ada and grace (this takes some seconds)")
+        self._say("two Spark workers start, ada and grace (this takes some seconds)")
         self._until(lambda: bool(doomed.log.lines and heir.log.lines), "starting Spark", traffic)
-        self._screen.say("both workers read")
+        self._say("both workers read")
         for _ in range(self._reshards // 2):
             self._reshard(rng, traffic)
         self._kill(doomed, heir, traffic)
         for _ in range(self._reshards - self._reshards // 2):
             self._reshard(rng, traffic)
         traffic.stop()
-        self._screen.say(f"writing ends after {traffic.count:,} events; the rest is read")
-        self._until(lambda: self._delivered() >= traffic.count, "catching up", traffic)
+        self._say(f"writing ends after {traffic.count:,} events; the rest is read")
+        self._until(lambda: len(self._seen) >= traffic.count, "catching up", traffic)
         began = time.monotonic()
         heir.ask_to_stop()
         heir.wait(60)
         self._hand_back_seconds = time.monotonic() - began
         self._read_logs()
-        self._screen.say(f"grace stops: {heir.last_words()}")
-        return self._judge(traffic)
+        self._say(f"grace stops: {heir.last_words()}")
+        verdict = self._judge(traffic)
+        self._watch.judge(verdict)
+        return verdict
 
     def rows(self, verdict: "Verdict") -> list[tuple[str, str]]:
         """Return the lines of the verdict's table."""
@@ -129,6 +132,10 @@ class _Story:
             ("fail-over after kill -9", "–" if fail_over is None else f"{fail_over:.1f} s"),
             ("clean stop of a worker", f"{self._hand_back_seconds or 0:.1f} s"),
         ]
+
+    def _say(self, text: str) -> None:
+        self._screen.say(text)
+        self._watch.note(text)
 
     def _start(self, name: str) -> "Worker":
         from shardline.cli.demo_workers import Worker
@@ -147,16 +154,16 @@ class _Story:
     def _reshard(self, rng: random.Random, traffic: "Traffic") -> None:
         from shardline.local.traffic import reshard_once
 
-        self._screen.say(reshard_once(self._client, _STREAM, rng, most_open=6))
+        self._say(reshard_once(self._client, _STREAM, rng, most_open=6))
         self._resharded += 1
-        written = traffic.count + self._keys * 2
-        self._until(lambda: traffic.count >= written, "resharding", traffic)
+        written = traffic.count
+        self._until(lambda: len(self._seen) >= written, "resharding", traffic)
 
     def _kill(self, doomed: "Worker", heir: "Worker", traffic: "Traffic") -> None:
         held = {s.id for s in self._watch.snapshot().shards if (s.owner or "").startswith("ada/")}
         doomed.kill()
         killed_at, began = time.time(), time.monotonic()
-        self._screen.say(f"kill -9 of ada, which holds {len(held)} shards")
+        self._say(f"kill -9 of ada, which holds {len(held)} shards")
 
         def taken_over() -> bool:
             return not held or any(
@@ -165,21 +172,20 @@ class _Story:
 
         self._until(taken_over, "failing over", traffic)
         self._fail_over_seconds = time.monotonic() - began
-        self._screen.say(f"grace reads ada's shards after {self._fail_over_seconds:.1f} s")
+        self._say(f"grace reads ada's shards after {self._fail_over_seconds:.1f} s")
 
     def _until(self, done: "Callable[[], bool]", phase: str, traffic: "Traffic") -> None:
         """Draw and read the logs until something is so; a worker that dies ends the demo."""
         self._picture.phase = phase
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while not done():
-            before, at = self._picture.read, time.monotonic()
+            before, at = len(self._seen), time.monotonic()
+            time.sleep(0.3)
             self._read_logs()
             self._picture.written = traffic.count
+            self._picture.records_per_second = (len(self._seen) - before) / (time.monotonic() - at)
             self._picture.snapshot = self._watch.snapshot()
             self._screen.show(self._picture)
-            time.sleep(0.3)
-            elapsed = time.monotonic() - at
-            self._picture.records_per_second = (self._delivered() - before) / elapsed
             for worker in self._workers[1:]:
                 if not worker.alive:
                     raise ShardlineError(f"worker {worker.name} ended: {worker.last_words()}")
@@ -188,17 +194,9 @@ class _Story:
 
     def _read_logs(self) -> None:
         for worker in self._workers:
-            worker.log.read_on()
-        self._picture.read = self._delivered()
-
-    def _delivered(self) -> int:
-        seen = {
-            (line.shard_id, record.sequence)
-            for worker in self._workers
-            for line in worker.log.lines
-            for record in line.records
-        }
-        return len(seen)
+            for line in worker.log.read_on():
+                self._seen.update((line.shard_id, record.sequence) for record in line.records)
+        self._picture.read = len(self._seen)
 
     def _judge(self, traffic: "Traffic") -> "Verdict":
         from shardline.cli.demo_workers import tell
