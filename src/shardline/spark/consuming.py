@@ -33,6 +33,7 @@ DEFAULT_LEASE_TABLE: Final = "sqlite:///shardline-leases.db"
 
 _POLL_SECONDS: Final = 0.1
 _END_SECONDS: Final = 10.0
+_LEAVE_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +76,19 @@ class Consumption:
             if abandon.wait(_POLL_SECONDS):
                 break
         handed_back = self.query.isActive and not self._stop_file.exists()
-        self._end_query()
+        self._end_query(_LEAVE_SECONDS if abandon.is_set() else _END_SECONDS)
         failure = None if handed_back else self.query.exception()
         shutil.rmtree(self._workplace, ignore_errors=True)
         return Stopped(handed_back, reason_of(str(failure)) if failure else None)
 
-    def _end_query(self) -> None:
-        """Stop the query, and wait no longer than a task needs to be killed."""
+    def _end_query(self, seconds: float) -> None:
+        """Stop the query, and wait so long for its task; it ends with this process at the latest.
+
+        Its leases are given back by the source's own process, which Spark ends either way.
+        """
         ending = threading.Thread(target=self.query.stop, daemon=True)
         ending.start()
-        ending.join(_END_SECONDS)
+        ending.join(seconds)
         if ending.is_alive():
             logger.warning("the query does not end by itself: it is left to Spark")
 
