@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
+import shardline
+from shardline.cli import app
 from shardline.local.faults import KINDS
 from shardline.spark import metrics, options
 from tools.cli_reference import reference
@@ -93,3 +99,55 @@ def test_every_metric_is_listed() -> None:
     names = [name for name, _ in metrics._GAUGES.values()]
     names += [f"{name}_total" for name, _ in metrics._COUNTERS.values()]
     assert [name for name in names if f"`{name}`" not in page] == []
+
+
+def unknown_names(source: str) -> list[str]:
+    """Return what a piece of Python takes from shardline that is not there."""
+    unknown = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("shardline"):
+            module = import_module(node.module or "")
+            unknown += [each.name for each in node.names if not hasattr(module, each.name)]
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "shardline":
+            unknown += [] if hasattr(shardline, node.attr) else [node.attr]
+    return unknown
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_piece_of_python_is_python_and_takes_what_is_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for block in re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+        assert unknown_names(block) == [], block
+
+
+def test_a_name_that_is_not_there_is_found() -> None:
+    assert unknown_names("shardline.stream(1); shardline.strem(1)") == ["strem"]
+    assert unknown_names("from shardline.local import Service, Servce") == ["Servce"]
+
+
+def unknown_options(line: str) -> list[str]:
+    """Return the options of a command line that its command does not have."""
+    words = re.sub(r"#.*", "", line).split()[1:]
+    command: Any = typer.main.get_command(app)
+    known = {name for parameter in command.params for name in parameter.opts}
+    for word in words:
+        if word in getattr(command, "commands", {}):
+            command = command.commands[word]
+    command = getattr(command, "commands", {}).get("show", command)
+    known |= {n for each in command.params for n in (*each.opts, *each.secondary_opts)}
+    known |= {"--help", "--install-completion"}
+    return [word for word in words if word.startswith("--") and word not in known]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_has_the_options_that_a_page_gives_it(page: Path) -> None:
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = re.findall(r"^shardline .+$", text, re.MULTILINE)
+    lines += re.findall(r"`(shardline [^`\n]+)`", text)
+    assert [(line, unknown_options(line)) for line in lines if unknown_options(line)] == []
+
+
+def test_an_option_that_a_command_lacks_is_found() -> None:
+    assert unknown_options("shardline run a:B --stream kinesis://a --ap b # --no") == ["--ap"]
+    assert unknown_options("shardline leases kinesis://a --app b --dry-run") == ["--dry-run"]
+    assert unknown_options("shardline leases release kinesis://a --dry-run --all") == []
