@@ -15,6 +15,7 @@ import sys
 import time
 from typing import Any, Final
 
+from bench.figures import Figure
 from shardline.local import Service
 
 RECORD_BYTES: Final = 1000
@@ -52,6 +53,22 @@ def run(seconds: float = SECONDS) -> dict[str, Any]:
             results[f"{action}_per_cpu_second"] = records / cpu_seconds
     results["ratio"] = results["read_per_second"] / TARGET_PER_SECOND
     return results
+
+
+def figures(*, quick: bool = False) -> list[Figure]:
+    """Measure for `python -m bench`: how much more it gives than a boto3 loop can take."""
+    rounds = [run(SECONDS / 3) for _ in range(2 if quick else 3)]
+    said = f"{RECORD_BYTES:,} B records, raw HTTP on the other side"
+    return [
+        Figure(
+            f"{action}s, one process",
+            f"{TARGET_PER_SECOND:,} records/s",
+            tuple(each[f"{action}_per_second"] / TARGET_PER_SECOND for each in rounds),
+            target=1.0 if action == "read" else None,
+            note=said,
+        )
+        for action in ("read", "write")
+    ]
 
 
 class _Connection:

@@ -2,7 +2,7 @@
 
 `python -m bench.stream` prints the ratios. All read the same streams of one embedded service, in
 turns, so that whatever else the machine does slows all of them. Bloop is measured if it can be
-installed into `.venv-bench`, which is made for it.
+installed into `.bench/bloop`, which is made for it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import boto3
 
 import shardline
+from bench.environment import FOLDER
+from bench.figures import Figure, ratios
 from shardline.local import Service
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ TABLE_RECORDS: Final = 20_000
 QUEUES: Final = {"orders-100": (100_000, 100), "orders-1000": (40_000, 1_000)}
 SHARDS: Final = 2
 BLOOP: Final = "bloop==3.1.1"
-BLOOP_ENVIRONMENT: Final = Path(".venv-bench")
+BLOOP_ENVIRONMENT: Final = FOLDER / "bloop"
 AT_LEAST: Final = {"Bloop": 5.0, "boto3": 1.0}
 
 
@@ -220,6 +222,29 @@ def run(rounds: int = ROUNDS) -> dict[str, dict[str, list[Took]]]:
                     runs[name].append(read())
             results[stream_name] = runs
     return results
+
+
+def figures(*, quick: bool = False) -> list[Figure]:
+    """Measure for `python -m bench`; a reader that could not be installed has its own line."""
+    measured: list[Figure] = []
+    for stream_name, runs in run(2 if quick else ROUNDS).items():
+        ours = [each.wall_seconds for each in runs["shardline"]]
+        for name, of_one in runs.items():
+            if name != "shardline":
+                theirs = [each.wall_seconds for each in of_one]
+                measured.append(
+                    Figure(
+                        f"next(stream), {stream_name}",
+                        name,
+                        ratios(theirs, ours),
+                        target=AT_LEAST.get(name),
+                    )
+                )
+    if not any(figure.against == "Bloop" for figure in measured):
+        measured.append(
+            Figure("next(stream)", "Bloop", (), note=f"FAILED: {BLOOP} cannot be installed here")
+        )
+    return measured
 
 
 def main() -> None:

@@ -26,6 +26,7 @@ _TIME_FIELD: Final = b"ApproximateArrivalTimestamp"
 _FIELDS: Final = {b"PartitionKey", b"Data", b"SequenceNumber", _TIME_FIELD}
 _QUOTE: Final = ord('"')
 _PAD: Final = ord("=")
+_BACKSLASH: Final = ord("\\")
 _DIGIT: Final = ord("A")
 
 
@@ -48,7 +49,7 @@ def decode_alike(body: bytes) -> Records | None:
     """Decode the records if all of them look like the first, else return None."""
     start = body.find(_ARRAY) + len(_ARRAY)
     fields = _fields_of_first(body, start)
-    if fields is None or b"\\" in body:
+    if fields is None:
         return None
     found = _find_values(body, start, fields)
     if found is None:
@@ -58,10 +59,17 @@ def decode_alike(body: bytes) -> Records | None:
         data = _decoded(body, *places[b"Data"])
         if data is None:
             return None
+        quoted = {
+            field.name: texts(body, *places[field.name])
+            for field in fields
+            if field.quoted and field.name != b"Data"
+        }
+        if any(_has_escapes(values) for values in quoted.values()):
+            return None
         columns = [
-            texts(body, *places[b"PartitionKey"]),
+            quoted[b"PartitionKey"],
             data,
-            texts(body, *places[b"SequenceNumber"]),
+            quoted[b"SequenceNumber"],
             _times(body, *places[_TIME_FIELD]),
         ]
     except ValueError:  # bad base64, UTF-8 or number: the typed decoder says what is wrong
@@ -131,6 +139,13 @@ def _find_values(
 def _times(body: bytes, begins: Places, ends: Places) -> pa.Array:
     seconds = pc.cast(texts(body, begins, ends), pa.float64())
     return times(seconds.to_numpy(), len(seconds))
+
+
+def _has_escapes(values: pa.Array) -> bool:
+    """Say whether a backslash stands anywhere: what follows it is not what it seems."""
+    _, offsets, data = values.buffers()
+    size = int(np.frombuffer(offsets, np.int32)[len(values)])
+    return bool((np.frombuffer(data, np.uint8, size) == _BACKSLASH).any())
 
 
 def _decoded(body: bytes, begins: Places, ends: Places) -> pa.Array | None:

@@ -165,6 +165,17 @@ def test_all_at_once_declines_what_stands_behind_the_last_text_of_a_record() -> 
     assert decode_alike(body.replace(b'"eA=="}]', b'"eA=="?}]')) is None
 
 
+@pytest.mark.parametrize("key", ["é", "\\", 'a"', "\\\\", '"}]', '"},{"'])
+@pytest.mark.parametrize("name", ["PartitionKey", "EncryptionType"])
+@pytest.mark.parametrize("place", [1, 2])
+def test_all_at_once_declines_escapes_in_any_record(key: str, name: str, place: int) -> None:
+    records = [record(b"x", "k", n, n) | {"EncryptionType": "KMS"} for n in range(3)]
+    records[place][name] = key
+    body = json.dumps({"Records": records}, separators=(",", ":")).encode()
+    assert decode_alike(body) is None
+    assert decode_kinesis(body).records.to_pylist() == kinesis_rows(parse("kinesis", body))
+
+
 def test_a_big_body_is_decoded_all_at_once_envelope_included(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
