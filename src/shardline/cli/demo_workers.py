@@ -8,9 +8,13 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from shardline.cli.demo_recorder import LOG_VARIABLE
 from shardline.core.promise import Fence, PromiseChecker, RecordRef
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass
@@ -52,7 +56,15 @@ class Worker:
     """One worker process with its children, in a session of its own so that all can be killed."""
 
     def __init__(
-        self, name: str, folder: Path, *, stream: str, endpoint_url: str, lease_table: str
+        self,
+        name: str,
+        folder: Path,
+        *,
+        stream: str,
+        endpoint_url: str,
+        lease_table: str,
+        consumer: str = "shardline.cli.demo_recorder:Recorder",
+        more: "Sequence[str]" = (),
     ) -> None:
         self.name = name
         self.log = Log(folder / f"{name}.jsonl", name)
@@ -60,10 +72,11 @@ class Worker:
         self._process = subprocess.Popen(  # noqa: S603 - our own program
             [
                 *(sys.executable, "-m", "shardline", "run"),
-                "shardline.cli.demo_recorder:Recorder",
+                consumer,
                 *("--stream", stream, "--app", "demo", "--worker-name", name),
                 *("--lease-table", lease_table, "--endpoint-url", endpoint_url),
                 *("--master", "local[1]", "--lease-seconds", "5", "--status-seconds", "2"),
+                *more,
             ],
             env=os.environ | {LOG_VARIABLE: str(self.log.path)},
             stdout=self._output,

@@ -292,7 +292,7 @@ def leased_owner(options: Options, leases: LeaseOptions, service: StreamService)
             leases.app_name,
             stream_name,
             leases.worker_name or f"{socket.gethostname()}-{uuid.uuid4().hex[:12]}",
-            start=_start(options.start),
+            start=_start(options),
             times=LeaseTimes(lease_seconds=leases.lease_seconds),
             goes_on_after_gaps=not options.fail_on_data_loss,
         ),
@@ -307,8 +307,9 @@ def _tally_of(options: Options) -> Callable[[Mapping[str, int]], None]:
     return partial(write_tally, Path(options.stop_file).parent, LEASES)
 
 
-def _start(position: Position) -> TrimHorizon | Latest | AtTime:
-    if isinstance(position, TrimHorizon | Latest | AtTime):
+def _start(options: Options) -> TrimHorizon | Latest | AtTime:
+    position = options.start
+    if options.resume is None and isinstance(position, TrimHorizon | Latest | AtTime):
         return position
     raise ConfigurationError(
         "startingPosition: with a lease table begin at trim_horizon, latest or a time; the table "

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shardline.core.shards import After, SequenceNumber
+from shardline.core.offsets import Offset
+from shardline.core.shards import TRIM_HORIZON, After, SequenceNumber
 from shardline.errors import ConfigurationError, GapError
-from shardline.spark.leased import _require_only_one
+from shardline.spark.leased import _require_only_one, leased_owner
+from shardline.spark.options import KINESIS, read_options
 from tests.unit.spark.leased_world import LEASE_SECONDS, App, World
 
 if TYPE_CHECKING:
@@ -469,6 +471,40 @@ def test_a_second_source_of_the_same_app_is_refused() -> None:
     again = _require_only_one("billing-of-this-test", "orders")
     again.close()
     Path(again.name).unlink()
+
+
+@pytest.mark.req("K-15")
+@pytest.mark.case("W-03")
+def test_two_workers_have_two_names_even_if_nobody_named_them(tmp_path: Path) -> None:
+    owners = [
+        _owner_of(tmp_path, app_name, worker_name)
+        for app_name, worker_name in (("a", None), ("b", None), ("c", "ada"), ("d", "ada"))
+    ]
+    assert len(set(owners)) == 4
+    assert len({owner.partition("/")[0] for owner in owners[:2]}) == 2
+    assert {owner.partition("/")[0] for owner in owners[2:]} == {"ada"}
+
+
+def _owner_of(folder: Path, app_name: str, worker_name: str | None) -> str:
+    given = {
+        "streamName": "orders", "appName": app_name, "leaseTable": f"sqlite:///{folder}/leases.db",
+        "startingPosition": "trim_horizon",
+    }  # fmt: skip
+    options = read_options(KINESIS, given | ({"workerName": worker_name} if worker_name else {}))
+    assert options.leases is not None
+    owner = leased_owner(options, options.leases, World().twin)
+    owner.release()
+    return owner._coordinator.owner
+
+
+def test_the_table_says_where_each_shard_goes_on_and_not_the_start(tmp_path: Path) -> None:
+    options = read_options(
+        KINESIS, {"streamName": "orders", "appName": "e", "leaseTable": f"sqlite:///{tmp_path}/x"}
+    )
+    assert options.leases is not None
+    moved = replace(options, resume=Offset(TRIM_HORIZON))  # what a token becomes
+    with pytest.raises(ConfigurationError, match="trim_horizon, latest or a time"):
+        leased_owner(moved, options.leases, World().twin)
 
 
 def _life(events: list[Event], shard_id: str) -> list[str]:
