@@ -179,7 +179,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shards", type=int, default=10_000)
     parser.add_argument("--workers", type=int, default=500)
-    parser.add_argument("--minutes", type=float, default=2.0, help="of virtual time to measure")
+    parser.add_argument("--minutes", type=float, default=1.0, help="of virtual time to measure")
     chosen = parser.parse_args()
     logging.disable(logging.CRITICAL)
     gc.disable()  # memory that nobody gives back is cheaper than 500 workers' worth of collection

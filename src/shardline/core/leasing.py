@@ -405,20 +405,18 @@ class Leasing:
         """Write down what was done: now and then, and at once when a lease ends."""
         for shard_id in sorted(set(self.mine) - self._unverified):
             row = self.ledger.rows[shard_id]
-            work = self._working_on(shard_id, row.epoch)
-            new = row
-            if work is not None and work.acknowledged is not None:
-                new = advanced(row, work.acknowledged, work.as_of)
-            if work is not None and work.gap:
-                new = with_gap(new, work.gap)
-            if work is not None and work.ended:
+            work = self._working_on(shard_id, row.epoch) or Work(row.epoch, now)
+            given_to = self._handovers.giving.get(shard_id) if work.finished else None
+            if not (work.ended or self.leaving or given_to or self._is_due(work, now)):
+                continue
+            new = with_gap(row, work.gap)
+            if work.acknowledged is not None:
+                new = advanced(new, work.acknowledged, work.as_of)
+            if work.ended:
                 yield Save(finished(row, new.gap), row)
-            elif self.leaving:
-                yield Release(_one_write(released(new), row), row)
-            elif work is not None and work.finished and shard_id in self._handovers.giving:
-                given_to = self._handovers.giving[shard_id]
+            elif self.leaving or given_to:
                 yield Release(_one_write(released(new, given_to), row), row)
-            elif new is not row and work and self._is_due(work, now):
+            elif new is not row:
                 yield Save(_one_write(new, row), row)
         for shard_id in self.ledger.gaps if self._goes_on_after_gaps else ():
             row = self.ledger.rows[shard_id]
