@@ -10,10 +10,14 @@ import pytest
 from shardline.core.shards import LATEST, TRIM_HORIZON, AtTime
 from shardline.errors import GapError, ShardlineError
 from shardline.local.kinesis_twin import KinesisTwin
+from shardline.local.service import Service
+from shardline.services.calls import Patience
+from shardline.services.connecting import connect
 from tests.property.planning_query import KEYS, Crash, Query, TableWorld, World
 
 if TYPE_CHECKING:
     from shardline.core.promise import Verdict
+    from shardline.services.port import StreamService
 
 
 def world(shards: int = 1) -> World:
@@ -307,3 +311,40 @@ def test_a_stream_that_was_made_again_is_noticed() -> None:
     query.restart()
     with pytest.raises(ShardlineError, match="deleted and made again"):
         query.step()
+
+
+# --- faults -------------------------------------------------------------------------------------
+
+
+class HttpWorld(World):
+    """A stream behind the wire, whose server throttles, fails and cuts lines."""
+
+    def __init__(self, server: Service) -> None:
+        self.port = connect(
+            "kinesis://twin",
+            endpoint_url=server.endpoint_url,
+            patience=Patience(first_delay_seconds=0.001, longest_delay_seconds=0.01),
+        )
+        super().__init__(KinesisTwin(shards=2, clock=server.clock, account=server.kinesis.account))
+
+    @property
+    def service(self) -> StreamService:
+        return self.port
+
+
+@pytest.mark.case("R-11", "R-12")
+def test_throttling_failures_and_cut_lines_are_waited_out() -> None:
+    with Service(empty_page_every=3, seed=7) as server:
+        stream = HttpWorld(server)
+        for kind in ("throttle", "internal-failure", "cut"):
+            for operation in ("GetRecords", "GetShardIterator"):
+                server.faults.add(kind, operation, times=None, probability=0.1)
+        query = Query(stream, max_records=50)
+        for n in range(6):
+            for key in KEYS * 5:
+                stream.put(key)
+            stream.split(n)
+            query.step()
+            server.clock.advance(2)
+        query.run_dry()
+        delivered_all(stream)

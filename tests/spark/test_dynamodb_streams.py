@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from shardline.local.dynamodb_streams_changes import Item
     from shardline.local.service import Service
 
 COLUMNS = [
@@ -90,12 +91,17 @@ def test_images_are_the_service_s_own_json_and_deletes_say_by_whom(
 ) -> None:
     tables = service.tables
     tables.create_table("users")
-    keys = {"id": {"S": "ann"}}
-    old, new = keys | {"age": {"N": "41"}}, keys | {"age": {"N": "42"}}
+    keys: Item = {"id": {"S": "ann"}}
+    old: Item = keys | {"age": {"N": "41"}}
+    new: Item = keys | {"age": {"N": "42"}, "tags": {"SS": ["a", "b"]}}
     tables.put_change("users", keys, new=old)
     tables.put_change("users", keys, old=old, new=new)
     tables.put_change("users", keys, old=new, by_ttl=True)
-    rows = [row for batch in run(load(spark, service), tmp_path) for row in batch]
+    rows = [row for batch in run(load(spark, service), tmp_path / "text") for row in batch]
+    typed = load(spark, service, itemSchema="id STRING, age INT, tags ARRAY<STRING>")
+    images = [row.newImage for batch in run(typed, tmp_path / "typed") for row in batch]
+    assert images[:2] == [("ann", 41, None), ("ann", 42, ["a", "b"])]
+    assert images[2] is None
     assert [row.eventName for row in rows] == ["INSERT", "MODIFY", "REMOVE"]
     assert [row.oldImage and json.loads(row.oldImage) for row in rows] == [None, old, new]
     assert [row.newImage and json.loads(row.newImage) for row in rows] == [old, new, None]

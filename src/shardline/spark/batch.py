@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
+    from pyspark.sql.types import StructType
 
     from shardline.services.port import StreamService
     from shardline.spark.options import Options
@@ -36,10 +37,11 @@ class ShardedReader(DataSourceReader):
     Rows come in the order of the partitions: every parent's partition lies before its children's.
     """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, item: StructType | None = None) -> None:
         if options.end == TRIM_HORIZON:
             raise ConfigurationError("option endingPosition: write latest, or a time")
         self._options = options
+        self._item = item
 
     def partitions(self) -> Sequence[InputPartition]:
         """Plan where each shard's range ends, and return the ranges parents first."""
@@ -49,7 +51,7 @@ class ShardedReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a task's ranges."""
-        return rows_of(self._options, partition)
+        return rows_of(self._options, partition, self._item)
 
 
 def plan_once(service: StreamService, options: Options) -> list[ShardRange]:

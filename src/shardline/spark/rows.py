@@ -10,6 +10,7 @@ from pyspark.sql.datasource import InputPartition
 from shardline.spark.aggregation import take_apart
 from shardline.spark.columns import arrow_schema, with_origin
 from shardline.spark.fencing import fenced
+from shardline.spark.images import typed_images, with_typed_images
 from shardline.spark.options import KINESIS
 from shardline.spark.reader import ShardRange, read_ranges
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
+    from pyspark.sql.types import StructType
 
     from shardline.spark.options import Options
 
@@ -28,12 +30,17 @@ class ShardRanges(InputPartition):
     ranges: tuple[ShardRange, ...]
 
 
-def rows_of(options: Options, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    """Read a task's ranges into the columns of the format."""
+def rows_of(
+    options: Options, partition: InputPartition, item: StructType | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Read a task's ranges into the columns of the format, images as items if a type is given."""
     if not isinstance(partition, ShardRanges):
         raise TypeError(f"not a partition of this source: {partition!r}")
     schema = arrow_schema(options.format)
     rows = _rows(options, partition.ranges, schema)
+    if item is not None:
+        rows = ((shard_id, with_typed_images(records, item)) for shard_id, records in rows)
+        schema = typed_images(schema, item)
     if options.with_fence:
         yield from fenced(rows, partition.ranges, schema)
     else:

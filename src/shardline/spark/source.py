@@ -20,11 +20,13 @@ from pyspark.sql.streaming.datasource import (
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
+from pyspark.sql.types import StructType
 
 from shardline.core.offsets import Offset
 from shardline.core.planning import tasks
 from shardline.errors import ConfigurationError
 from shardline.spark.columns import spark_schema
+from shardline.spark.images import ddl_with_images
 from shardline.spark.logs import log_to_stderr
 from shardline.spark.options import DYNAMODB_STREAMS, KINESIS, Options, read_options
 from shardline.spark.ownership import Ownership, SoleOwner
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
-    from pyspark.sql.types import StructType
 
     from shardline.services.port import StreamService
     from shardline.spark.planner import Planner
@@ -45,8 +46,9 @@ if TYPE_CHECKING:
 class ShardedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """One query's source. All but `read` is called on one object, in a process of its own."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, item: StructType | None = None) -> None:
         self._options = options
+        self._item = item
         self._planner: Planner | None = None
         self._start: dict[str, Any] = {}
         self._committed = Offset(options.start)
@@ -90,7 +92,7 @@ class ShardedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a task's ranges."""
-        return rows_of(self._options, partition)
+        return rows_of(self._options, partition, self._item)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Do nothing: it comes a batch late or never; `latestOffset` is told by its `start`."""
@@ -131,22 +133,26 @@ class _Source(DataSource):
         """Return the name for `format(…)`."""
         return cls.format
 
-    def schema(self) -> StructType:
+    def schema(self) -> StructType | str:
         """Check the options, which makes a mistake show at load(), and return the columns."""
         os.environ["SPARK_HIDE_TRACEBACK"] = "1"  # our messages are whole in one line
-        return spark_schema(self.format, with_fence=self._options().with_fence)
+        options = self._options()
+        columns = spark_schema(self.format, with_fence=options.with_fence)
+        return ddl_with_images(columns, options.item_schema) if options.item_schema else columns
 
-    def streamReader(self, schema: StructType) -> ShardedStreamReader:  # noqa: ARG002, N802
+    def streamReader(self, schema: StructType) -> ShardedStreamReader:  # noqa: N802
         """Return the reader of a streaming query."""
         os.environ["SPARK_HIDE_TRACEBACK"] = "1"
-        return ShardedStreamReader(self._options())
+        options = self._options()
+        return ShardedStreamReader(options, _item_in(schema, options))
 
-    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
+    def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a bounded range."""
         from shardline.spark.batch import ShardedReader
 
         os.environ["SPARK_HIDE_TRACEBACK"] = "1"
-        return ShardedReader(self._options())
+        options = self._options()
+        return ShardedReader(options, _item_in(schema, options))
 
     def _options(self) -> Options:
         return read_options(self.format, self.options)
@@ -162,6 +168,12 @@ class DynamoDBStreamsSource(_Source):
     """`format("dynamodb-streams")`."""
 
     format = DYNAMODB_STREAMS
+
+
+def _item_in(schema: StructType, options: Options) -> StructType | None:
+    """Return the type of the images as Spark has parsed it, if the user declared one."""
+    item = schema["newImage"].dataType if options.item_schema else None
+    return item if isinstance(item, StructType) else None
 
 
 def ownership_for(options: Options, service: StreamService) -> Ownership:
