@@ -49,6 +49,7 @@ logger = logging.getLogger(__name__)
 Confirmed = dict[str, Range]
 
 _LOOK_SECONDS: Final = 0.2
+_LEAVE_AGAIN_SECONDS: Final = 1.0
 _QUIET_REFRESH: Final = timedelta(hours=1)
 """A quiet shard is written down this often; retention is 24 h or more."""
 
@@ -68,7 +69,7 @@ class LeasedOwner:
         self._only_one = only_one  # kept open: its lock ends with this process
         self._tally = tally
         self._monotonic = monotonic
-        self._look_at = 0.0
+        self._look_at = self._leave_at = 0.0
         self._running = False
         self._left = False
         self._confirmed: tuple[object, Confirmed] | None = None
@@ -177,13 +178,18 @@ class LeasedOwner:
             except LeaseLost as lost:
                 _warn(lost)
 
-    def release(self) -> None:
-        """Write down what was acknowledged, and give every lease back."""
-        if self._running and not self._left:
-            self._left = True
+    def release(self) -> bool:
+        """Write down what was acknowledged, and give every lease back; False if the table failed.
+
+        Asked again, it is tried again, now and then.
+        """
+        if self._running and not self._left and self._monotonic() >= self._leave_at:
             self._coordinator.leave()
+            self._left = not self._coordinator.leasing.mine
+            self._leave_at = self._monotonic() + _LEAVE_AGAIN_SECONDS
         if self._only_one is not None:
             Path(self._only_one.name).unlink(missing_ok=True)
+        return self._left or not self._running
 
     def _held(self) -> dict[str, Held]:
         if not self._running:

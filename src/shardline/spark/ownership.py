@@ -48,8 +48,8 @@ class Ownership(Protocol):
     def acknowledge(self, committed: Offset) -> None:
         """Note that Spark has committed the batch that ends here."""
 
-    def release(self) -> None:
-        """Let go of everything: the query has stopped, or is about to. May be repeated."""
+    def release(self) -> bool:
+        """Let go of everything: the query has stopped, or is about to. False: ask again."""
 
 
 class SoleOwner:
@@ -89,5 +89,6 @@ class SoleOwner:
     def acknowledge(self, committed: Offset) -> None:
         """Do nothing: Spark has written it down."""
 
-    def release(self) -> None:
+    def release(self) -> bool:
         """Do nothing: nobody waits."""
+        return True

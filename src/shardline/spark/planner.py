@@ -130,18 +130,19 @@ class Planner:
         """Return the ranges of a planned batch to read, or say why they cannot be read any more."""
         self._check_stream(planned)
         self._list(force=not self._listed)
-        full = {k: item for k, item in planned.ranges.items() if not item.empty}
+        # What is not ours to read any more is no gap of ours either.
+        confirmed = self._ownership.confirm(planned)
         before = {
             shard_id: Standpoint(item.upto, item.as_of)
             for shard_id, item in committed.ranges.items()
-            if shard_id in full
-            and (item.upto == full[shard_id].after or isinstance(item.upto, AtTime))
+            if shard_id in confirmed
+            and (item.upto == confirmed[shard_id].after or isinstance(item.upto, AtTime))
         }
         for shard_id in self._suspects(before):
             if self._fail_on_data_loss:
                 raise GapError(_describe_gap(shard_id, before[shard_id], _AGED))
             logger.warning("%s", _describe_gap(shard_id, before[shard_id], _AGED))
-        return self._ownership.confirm(planned)
+        return confirmed
 
     def begins(self, shard_id: str, item: Range) -> bool:
         """Say whether a confirmed range is the first of its shard under its epoch."""
@@ -150,9 +151,10 @@ class Planner:
     def _asked_to_stop(self) -> bool:
         """Plan no more once the stop file is there; all is acknowledged by then, and let go."""
         if self._stop_file is not None and not self._stopped and self._stop_file.exists():
-            self._ownership.release()
-            self._stopped = True
-            self._stop_file.unlink(missing_ok=True)
+            self._stopped = self._ownership.release()
+            if self._stopped:
+                self._stop_file.unlink(missing_ok=True)
+            return True
         return self._stopped
 
     def stop(self) -> None:

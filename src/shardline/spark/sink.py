@@ -40,6 +40,7 @@ logger = logging.getLogger(__name__)
 FORMAT: Final = "shardline-consumer"
 _BATCH_ID: Final = "streaming.sql.batchId"
 _ASK_AGAIN_SECONDS: Final = 0.5
+_LEASES_REMEMBERED: Final = 10_000
 
 
 @dataclass
@@ -131,18 +132,39 @@ def is_held(table: LeaseTable, app_name: str, stream_name: str, shard_id: str, e
 
 
 def _still_held(leases: LeaseOptions | None, stream_name: str, shard_id: str, epoch: int) -> bool:
-    """Ask until there is an answer: taking silence for a no would drop records of our own."""
+    """Ask until there is an answer: taking silence for a no would drop records of our own.
+
+    A yes is good for a tenth of the lease time, by a clock that goes on while a process is frozen:
+    many small batches need not ask for each.
+    """
     if leases is None:
+        return True
+    lease = (leases, stream_name, shard_id, epoch)
+    if time.monotonic() < _good_until.get(lease, 0.0):
         return True
     deadline = time.monotonic() + leases.lease_seconds
     while True:
+        asked_at = time.monotonic()
         try:
-            return is_held(_table(leases.table), leases.app_name, stream_name, shard_id, epoch)
+            held = is_held(_table(leases.table), leases.app_name, stream_name, shard_id, epoch)
         except TableUnavailable as error:
             if time.monotonic() > deadline:
                 raise
             logger.warning("%s: %s; asking again in a moment", shard_id, error)
             time.sleep(_ASK_AGAIN_SECONDS)
+        else:
+            _remember(lease, asked_at + leases.lease_seconds / 10 if held else 0.0)
+            return held
+
+
+_good_until: dict[tuple[LeaseOptions, str, str, int], float] = {}
+"""When to ask again about a lease; of this Python worker, which lives over many batches."""
+
+
+def _remember(lease: tuple[LeaseOptions, str, str, int], until: float) -> None:
+    if len(_good_until) >= _LEASES_REMEMBERED:
+        _good_until.clear()
+    _good_until[lease] = until
 
 
 @lru_cache(maxsize=8)

@@ -17,6 +17,7 @@ import pytest
 from shardline.core.offsets import Offset
 from shardline.core.shards import TRIM_HORIZON, After, SequenceNumber
 from shardline.errors import ConfigurationError, GapError
+from shardline.leases.port import TableUnavailable
 from shardline.spark.leased import _require_only_one, leased_owner
 from shardline.spark.options import KINESIS, read_options
 from tests.unit.spark.leased_world import LEASE_SECONDS, App, World
@@ -217,6 +218,22 @@ def test_what_another_process_committed_is_not_acknowledged_here(world: World) -
     assert world.checker.verdict().repeated > 0
 
 
+@pytest.mark.req("K-02")
+@pytest.mark.case("R-13")
+def test_what_others_have_read_meanwhile_is_no_gap_of_a_late_restart(world: World) -> None:
+    app = planned_then_killed(world)
+    other = world.app("grace")
+    for _ in range(8):
+        world.put(5)
+        world.run(other, steps=40, until=world.all_delivered)
+        world.pass_seconds(5 * 3600)
+    world.run(other, steps=3)
+    assert app.run_batch() == []
+    app.commit()
+    world.put(10)
+    finish(world, app, other)
+
+
 @pytest.mark.req("K-09")
 def test_a_batch_is_known_by_what_is_written_down(world: World) -> None:
     """An offset from memory may hold finer times than the one that Spark gives back."""
@@ -246,29 +263,25 @@ def test_a_newcomer_gets_its_share_between_batches_and_nothing_is_repeated(world
     world.put(30)
     ada = world.app("ada")
     world.run(ada, until=world.all_delivered)
+    world.put(20)
+    world.pass_seconds()
+    assert ada.plan()
+    planned = {k for k, v in ada.disk.offsets[-1].ranges.items() if not v.empty}
+    assert planned == {FIRST, SECOND}
     grace = world.app("grace")
+    while not any(lease.finishing for lease in ada.coordinator.held().values()):
+        grace.step()  # it asks, while ada's batch is under way
+        ada.coordinator.tick()
+        world.pass_seconds()
+    assert {r.shard_id for r in ada.run_batch()} == planned
+    ada.coordinator.tick()
+    assert set(world.table.owners().values()) == {"ada"}, "given away in mid-batch"
+    ada.commit()
 
     def shared() -> bool:
         return sorted(world.table.owners().values()) == ["ada", "grace"]
 
-    steps = 0
-    while not shared():
-        steps += 1
-        assert steps < 60
-        world.put(4)
-        ada.coordinator.tick()
-        grace.step()
-        if ada.plan():
-            planned = {k for k, v in ada.disk.offsets[-1].ranges.items() if not v.empty}
-            for _ in range(3):  # while ada's batch runs, nothing of it is given away
-                grace.step()
-                ada.coordinator.tick()
-                world.pass_seconds()
-            assert {r.shard_id for r in ada.run_batch()} == planned
-            ada.coordinator.tick()
-            assert planned <= world.table.owners().keys() & ada.held
-            ada.commit()
-        world.pass_seconds()
+    world.run(ada, grace, until=shared)
     world.put(20)
     finish(world, ada, grace)
     assert world.checker.verdict().repeated == 0
@@ -377,6 +390,28 @@ def test_after_a_kill_the_other_goes_on_from_the_checkpoint(world: World) -> Non
     ada.step()  # delivered and committed by Spark, but not acknowledged: then kill -9
     world.run(grace, steps=int(LEASE_SECONDS) * 3, until=world.all_delivered)
     finish(world, grace)
+
+
+@pytest.mark.case("W-18")
+def test_leaving_while_the_table_gives_no_answer_is_tried_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.put(10)
+    ada = world.app("ada")
+    world.run(ada, until=world.all_delivered)
+
+    def no_answer(*_: object) -> None:
+        raise TableUnavailable("nobody there")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(world.table, "swap_row", no_answer)
+        broken.setattr(world.table, "read_rows", no_answer)
+        assert not ada.owner.release()
+        assert not ada.owner.release()
+    assert set(world.table.owners().values()) == {"ada"}
+    world.pass_seconds(1.1)
+    assert ada.owner.release()
+    assert not world.table.owners()
 
 
 # --- quiet shards, gaps -----------------------------------------------------------------------
