@@ -16,12 +16,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=2000, help="how many seeds to run")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("only", nargs="?", type=int, metavar="SEED", help="the same as --seed")
     parser.add_argument("--seed", type=int, help="run only this one, and tell its story")
     parser.add_argument("--keep-going", action="store_true", help="list all failing seeds")
     chosen = parser.parse_args()
     logging.disable(logging.CRITICAL)
-    if chosen.seed is not None:
-        return _tell(chosen.seed)
+    only = chosen.only if chosen.seed is None else chosen.seed
+    if only is not None:
+        return _tell(only)
     began, virtual, failed, repeated, stale, delivered = time.process_time(), 0.0, 0, 0, 0, 0
     for seed in range(chosen.first, chosen.first + chosen.seeds):
         outcome = simulate(seed)
