@@ -19,8 +19,8 @@ from tools.cli_reference import reference
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-NOT_FOR_USERS = {"withFence", "stopFile", "itemSchema"}
-"""Options that `consume` sets for itself, and one that nothing reads yet."""
+NOT_FOR_USERS = {"withFence", "stopFile"}
+"""Options that `consume` sets for itself."""
 
 
 def prose(text: str) -> str:
