@@ -134,6 +134,14 @@ class World:
             self.checker.wrote(written.shard_id, RecordRef(key, int(written.sequence)))
             self.twin.clock.advance(0.01)
 
+    def put_into(self, shard_id: str) -> None:
+        """Write one record into a shard of choice, under a key of its own."""
+        (shard,) = (s for s in self.twin.list_shards() if s.id == shard_id)
+        key = f"only-{shard_id}"
+        assert shard.hash_range is not None
+        written = self.twin.put(key, b"", hash_key=shard.hash_range.start)
+        self.checker.wrote(written.shard_id, RecordRef(key, int(written.sequence)))
+
     def split(self, shard_id: str) -> tuple[str, ...]:
         children = self.twin.split(shard_id)
         self._learn_shards()

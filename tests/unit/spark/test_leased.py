@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shardline.core.offsets import Offset
+from shardline.core.offsets import Gap, Offset, Range
+from shardline.core.planning import Standpoint
 from shardline.core.shards import TRIM_HORIZON, After, SequenceNumber
 from shardline.errors import ConfigurationError, GapError
 from shardline.leases.port import TableUnavailable
@@ -417,19 +418,42 @@ def test_leaving_while_the_table_gives_no_answer_is_tried_again(
 # --- quiet shards, gaps -----------------------------------------------------------------------
 
 
-def test_quiet_shards_cost_few_writes(world: World) -> None:
-    world.put(10)
+@pytest.mark.req("K-02")
+def test_a_quiet_shard_beside_a_busy_one_costs_few_writes_and_becomes_no_gap(world: World) -> None:
+    world.put(20)
     app = world.app("ada")
     world.run(app, until=world.all_delivered)
-    world.run(app, steps=30)
-    before, batches = world.table.writes, len(app.disk.offsets)
-    for _ in range(6 * 60):
-        world.pass_seconds(30)
+    world.run(app, steps=20)
+    before = world.table.row(SECOND).lease_count
+    for _ in range(30 * 12):  # longer than records are kept
+        world.put_into(FIRST)
         app.step()
-    assert world.table.writes - before <= 2 * 3 * 2, "a few an hour for two shards"
-    assert len(app.disk.offsets) - batches <= 10
-    world.put(5)
-    finish(world, app)
+        world.pass_seconds(300)
+    assert world.table.row(SECOND).lease_count - before <= 31, "about one an hour"
+    app.leave()
+    world.pass_seconds(60)
+    again = world.app("grace")
+    world.put(20)
+    finish(world, again)
+
+
+def test_a_position_that_is_gone_is_not_stood_on_again(world: World) -> None:
+    """DynamoDB Streams says of a trimmed position each time that it is."""
+    world.put(10)
+    app = world.app("ada", goes_on=True)
+    world.run(app, steps=3)
+    now = world.twin.clock.now()
+    lease = app.coordinator.held()[FIRST]
+    gap = Gap(FIRST, lease.checkpoint, None, now, "trimmed")
+    ranges = {FIRST: Range(TRIM_HORIZON, TRIM_HORIZON, None, lease.epoch)}
+    committed = Offset(TRIM_HORIZON, now, ranges, {}, (gap,))
+    app.owner.confirm(committed)
+    app.owner.acknowledge(committed)
+    ground = app.owner.settle(
+        committed, (), created_at=now, now=now, retention=timedelta(days=1), gone=frozenset()
+    )
+    assert ground.standpoints[FIRST] == Standpoint(TRIM_HORIZON, None)
+    assert ground.standpoints[SECOND] != Standpoint(TRIM_HORIZON, None)
 
 
 @pytest.mark.req("K-02")
