@@ -264,3 +264,15 @@ def test_a_lease_table_in_dynamodb_is_found_at_its_own_endpoint(
     findings = json.loads(run(service, "doctor", *place, "--json"))
     assert findings[-1]["name"] == "lease table"
     table.close()
+
+
+def test_doctor_asks_for_no_credentials_where_the_environment_names_a_local_server(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_KINESIS", service.endpoint_url)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
+    result = CliRunner().invoke(app, ["doctor", "--json"])
+    findings = {finding["name"]: finding for finding in json.loads(result.stdout)}
+    assert "a local server needs none" in str(findings["credentials"])

@@ -101,7 +101,7 @@ class Checkup:
             yield _from_error("region", error)
             return
         yield Finding("region", Outcome.FINE, client.meta.region_name)
-        yield self._credentials()
+        yield self._credentials(client.meta.endpoint_url)
         yield _endpoint(client.meta.endpoint_url)
         client.close()
 
@@ -153,7 +153,7 @@ class Checkup:
         finally:
             table.close()
 
-    def _credentials(self) -> Finding:
+    def _credentials(self, endpoint_url: str) -> Finding:
         import botocore.session
         from botocore.exceptions import BotoCoreError
 
@@ -165,8 +165,7 @@ class Checkup:
             return Finding("credentials", Outcome.MISSING, str(error), remedy)
         if credentials is not None:
             return Finding("credentials", Outcome.FINE, f"found ({credentials.method})")
-        host = urlsplit(self._place["endpoint_url"] or "").hostname
-        if host in {"127.0.0.1", "localhost", "::1"}:
+        if urlsplit(endpoint_url).hostname in {"127.0.0.1", "localhost", "::1"}:
             return Finding("credentials", Outcome.OPTIONAL, "none, and a local server needs none")
         return Finding("credentials", Outcome.MISSING, "none found", remedy)
 
