@@ -17,6 +17,8 @@ from shardline.cli.program import ExitCode
 from shardline.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from shardline.spark.consumer import ShardConsumer
     from shardline.spark.consuming import Consumption
 
@@ -55,6 +57,13 @@ def run(
     ephemeral: Annotated[
         bool, typer.Option("--ephemeral", help="Alone, from the latest point, no lease table.")
     ] = False,
+    go_on_after_gaps: Annotated[
+        bool,
+        typer.Option(
+            "--go-on-after-gaps",
+            help="Where the stream dropped unread records, note that and go on, instead of ending.",
+        ),
+    ] = False,
     master: Annotated[str, typer.Option(help="Spark's master.")] = "local[*]",
     checkpoint: Annotated[
         str | None, typer.Option(help="Spark's checkpoint folder.", show_default="temporary")
@@ -86,10 +95,15 @@ def run(
     from shardline.spark.consuming import consume
     from shardline.spark.session import session
 
-    spark = session(f"shardline {app or 'ephemeral'}", master, **_quiet())
-    stopping, leaving = _signals()  # after Spark, which takes Ctrl-C for "cancel all jobs"
+    stopping, leaving = threading.Event(), threading.Event()
+
+    def start_spark() -> "SparkSession":
+        spark = session(f"shardline {app or 'ephemeral'}", master, **_quiet())
+        _on_signals(stopping, leaving)  # after Spark, which takes Ctrl-C for "cancel all jobs"
+        return spark
+
     consumption = consume(
-        spark,
+        start_spark,
         loaded,
         stream=stream,
         app=app,
@@ -104,6 +118,7 @@ def run(
         region=region,
         endpoint_url=endpoint_url,
         profile=profile,
+        fail_on_data_loss=not go_on_after_gaps,
     )
     typer.echo(f"started: {type(loaded).__name__} on {stream} as {app or 'ephemeral'}", err=True)
     if metrics_port is not None:
@@ -146,9 +161,8 @@ def load_consumer(text: str) -> "ShardConsumer":
     return consumer
 
 
-def _signals() -> tuple[threading.Event, threading.Event]:
-    """Return what the first and the second signal set."""
-    stopping, leaving = threading.Event(), threading.Event()
+def _on_signals(stopping: threading.Event, leaving: threading.Event) -> None:
+    """Let the first signal set one event, and the second the other."""
 
     def on_signal(_number: int, _frame: object) -> None:
         if stopping.is_set():
@@ -159,7 +173,6 @@ def _signals() -> tuple[threading.Event, threading.Event]:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, on_signal)
-    return stopping, leaving
 
 
 def _quiet() -> dict[str, str]:
@@ -180,7 +193,8 @@ def _end(
     stopped = consumption.stop(grace_seconds, leaving)
     seconds = time.monotonic() - began
     if stopped.failure:
-        typer.echo(f"failed: {stopped.failure}", err=True)
+        option = ("set failOnDataLoss to false", "pass --go-on-after-gaps")
+        typer.echo(f"failed: {stopped.failure.replace(*option)}", err=True)
         return ExitCode.GAP if "GapError" in stopped.failure else ExitCode.FAILED
     if stopped.handed_back:
         typer.echo(

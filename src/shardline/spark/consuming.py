@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from shardline.errors import ConfigurationError, ShardlineError
+from shardline.errors import ConfigurationError
 from shardline.services.addresses import parse_address
 from shardline.spark.consumer import DeadLetter
 from shardline.spark.dead_letters import open_dead_letters
@@ -21,6 +21,8 @@ from shardline.spark.options import DYNAMODB_STREAMS, KINESIS, read_options
 from shardline.spark.sink import FORMAT, sink_for
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -94,7 +96,7 @@ class Consumption:
 
 
 def consume(
-    spark: SparkSession,
+    spark: SparkSession | Callable[[], SparkSession],
     consumer: ShardConsumer,
     *,
     stream: str,
@@ -115,16 +117,13 @@ def consume(
 ) -> Consumption:
     """Run a consumer on a stream, and return while it runs.
 
+    `spark` may also be a function that starts it: asked for when all else is found to be right.
+
     Workers of the same `app` share the stream through the lease table. `ephemeral` needs neither:
     it begins at the latest point, alone, and remembers nothing. A `checkpoint` folder is needed
     only to go on with the very batch that a killed driver had planned; the lease table alone is
     enough to lose nothing.
     """
-    if spark.conf.get("spark.speculation", "false") == "true":
-        raise ConfigurationError(
-            "spark.speculation is on: two attempts of a task would deliver side by side. Set it "
-            "to false"
-        )
     if not ephemeral and app is None:
         raise ConfigurationError("name the app whose workers share the stream: app=…")
     if ephemeral and checkpoint is not None:
@@ -158,7 +157,9 @@ def consume(
         read = read_options(format_name, options)  # a mistake shows here, before Spark is asked
         if isinstance(consumer.failure, DeadLetter):
             open_dead_letters(consumer.failure.to, read.connection)
-    except ShardlineError:
+        spark = spark() if callable(spark) else spark
+        _refuse_speculation(spark)
+    except BaseException:
         shutil.rmtree(workplace)
         raise
     spark.dataSource.register(sink_for(consumer, read.connection, read.leases, workplace))
@@ -186,6 +187,14 @@ def reason_of(failure: str) -> str:
         lines = [x for x in error.splitlines() if x.strip() and not x.startswith(" ")] or lines
         return lines[0].strip()
     return re.sub(r"^\[STREAM_FAILED\] .*? terminated with exception: ", "", lines[0]).strip()
+
+
+def _refuse_speculation(spark: SparkSession) -> None:
+    if spark.conf.get("spark.speculation", "false") == "true":
+        raise ConfigurationError(
+            "spark.speculation is on: two attempts of a task would deliver side by side. Set it "
+            "to false"
+        )
 
 
 def stop_file_in(workplace: Path) -> Path:

@@ -32,8 +32,10 @@ class Figures:
     """Of those, in memory."""
     retries: int = 0
     dead_letters: int = 0
+    joined: bool = True
+    """Whether a first plan was made."""
     held: int = 0
-    """Leases held now."""
+    """Shards that are its own now: by their leases, or all of them without a lease table."""
     taken: int = 0
     lost: int = 0
     handed_over: int = 0
@@ -53,6 +55,7 @@ def figures(folder: Path, progress: Mapping[str, Any] | None) -> Figures:
         bytes=deliveries.get("bytes", 0),
         retries=deliveries.get("retries", 0),
         dead_letters=deliveries.get("dead_letters", 0),
+        joined=bool(leases or lags),
         held=leases.get("held", len(lags)),
         taken=leases.get("taken", 0),
         lost=leases.get("lost", 0),
@@ -98,8 +101,10 @@ class Metrics:
 def line_of(now: Figures, records_per_second: float) -> str:
     """Write figures as one line."""
     worst = max(now.lag_seconds.values(), default=0.0)
+    if not now.joined:
+        return "starting"
     parts = [
-        f"{now.held} shards",
+        f"{now.held} shards" if now.held else "nothing to do, the others hold every shard",
         f"{records_per_second:,.0f} records/s",
         f"{now.records:,} in all",
         f"at most {worst:.1f} s behind",

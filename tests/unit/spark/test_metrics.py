@@ -98,11 +98,14 @@ def test_leases_that_come_and_go_are_counted() -> None:
     assert told[-1]["lost"] == held
 
 
+@pytest.mark.req("K-16")
 def test_one_line_says_what_matters_and_leaves_out_what_is_zero() -> None:
     assert line_of(Figures(held=2, records=1234, lag_seconds={"a": 0.2, "b": 1.04}), 56.7) == (
         "2 shards · 57 records/s · 1,234 in all · at most 1.0 s behind"
     )
+    assert line_of(Figures(joined=False), 0) == "starting"
     busy = Figures(held=0, retries=1, dead_letters=2, lost=3, handed_over=4, gaps=5, completed=6)
+    assert line_of(busy, 0).startswith("nothing to do, the others hold every shard · 0 records/s")
     assert line_of(busy, 0).endswith(
         "6 shards done · 4 leases handed over · 3 leases lost · 1 retries · 2 dead letters · 5 gaps"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -132,7 +132,13 @@ def test_a_consumption_that_cannot_be_says_so_before_spark_is_asked(
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     settings = {"spark.speculation": speculation}
-    spark = SimpleNamespace(conf=SimpleNamespace(get=settings.get))
+    started = []
+
+    def start() -> Any:
+        started.append(SimpleNamespace(conf=SimpleNamespace(get=settings.get)))
+        return started[0]
+
     with pytest.raises(ConfigurationError, match=said):
-        consume(cast("Any", spark), consumer, stream="kinesis://orders", **arguments)
+        consume(start, consumer, stream="kinesis://orders", **arguments)
+    assert bool(started) == (speculation == "true"), "Spark takes long to start: check before"
     assert not list(tmp_path.iterdir()), "it leaves nothing behind"
