@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 APP, STREAM = "billing", "orders"
 LEASE_SECONDS = 10.0
+FIRST, SECOND = "shardId-000000000000", "shardId-000000000001"
 SCHEMA = arrow_schema(KINESIS)
 Event = tuple[str, str]
 """What happened, and in which shard."""
@@ -304,3 +305,30 @@ class App:
                 if part.num_rows:
                     yield item.shard_id, part
                     between()
+
+
+def finish(world: World, *apps: App) -> None:
+    """Run until all is delivered and acknowledged in the table, and judge."""
+    world.run(*apps, until=world.all_delivered)
+    for app in apps:
+        app.leave()
+    verdict = world.checker.verdict().require()
+    assert verdict.stale == 0
+
+
+def planned_then_killed(world: World, name: str = "ada") -> App:
+    """Return an application whose driver died between planning a batch and running it."""
+    world.put(20)
+    app = world.app(name)
+    world.run(app, until=world.all_delivered)
+    app.owner.acknowledge(app.disk.offsets[-1])
+    world.pass_seconds(20)
+    app.step()  # checkpoints are on the table now
+    world.put(20)
+    world.run(app, steps=1)
+    while len(app.disk.offsets) - 1 == app.disk.committed:
+        world.pass_seconds(0.5)
+        app.coordinator.tick()
+        app.plan()
+    app.start()
+    return app

@@ -34,7 +34,7 @@ failure: Task 0 in stage 0.0 failed 1 times, most recent failure: Lost task 0.0 
 (most recent call last):
   File "/x/worker.py", line 1, in main
     process()
-  File "/home/me/billing.py", line 9, in process
+  File "/x/billing.py", line 9, in process
     raise Poison("cannot read this: Error: no")
 billing.Poison: cannot read this: Error: no
 
