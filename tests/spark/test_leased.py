@@ -156,19 +156,22 @@ def test_a_driver_killed_between_planning_a_batch_and_running_it(tmp_path: Path)
 
 
 def kill_in_mid_batch(team: Team, member: Member, folder: Path) -> None:
-    """Kill an application when its newest batch is planned and nothing of it was delivered."""
-    member.gate.touch()
+    """Kill an application when its newest batch is planned and held back at the gate."""
+
+    def newest(log: str) -> int:
+        names = [p.name for p in (folder / "checkpoint" / log).glob("*") if p.name.isdigit()]
+        return max(map(int, names), default=-1)
+
+    done = newest("commits")
+    team.until(lambda: newest("commits") > done, "a batch is committed", member)
     waiting = sum(x.what == "waiting" for x in member.log.lines)
+    member.gate.touch()
     team.until(
         lambda: sum(x.what == "waiting" for x in member.log.lines) > waiting, "planned", member
     )
     member.kill()
     member.gate.unlink()
-    planned, committed = (
-        max(int(p.name) for p in (folder / "checkpoint" / log).iterdir() if p.name.isdigit())
-        for log in ("offsets", "commits")
-    )
-    assert planned == committed + 1
+    assert newest("offsets") == newest("commits") + 1
 
 
 @pytest.mark.req("O-17", "O-18", "O-19", "O-20", "O-21", "O-22")

@@ -128,7 +128,8 @@ def run(
         if time.monotonic() - told_at >= status_seconds:
             told_at = time.monotonic()
             typer.echo(consumption.metrics.line(), err=True)
-    raise typer.Exit(_end(consumption, grace_seconds, leaving, asked=stopping.is_set()))
+    asked = stopping.is_set()
+    raise typer.Exit(_end(consumption, grace_seconds, leaving, asked=asked, leased=not ephemeral))
 
 
 def load_consumer(text: str) -> "ShardConsumer":
@@ -187,7 +188,12 @@ def _quiet() -> dict[str, str]:
 
 
 def _end(
-    consumption: "Consumption", grace_seconds: float, leaving: threading.Event, *, asked: bool
+    consumption: "Consumption",
+    grace_seconds: float,
+    leaving: threading.Event,
+    *,
+    asked: bool,
+    leased: bool,
 ) -> ExitCode:
     began = time.monotonic()
     stopped = consumption.stop(grace_seconds, leaving)
@@ -196,13 +202,8 @@ def _end(
         option = ("set failOnDataLoss to false", "pass --go-on-after-gaps")
         typer.echo(f"failed: {stopped.failure.replace(*option)}", err=True)
         return ExitCode.GAP if "GapError" in stopped.failure else ExitCode.FAILED
+    how = "the running batch was broken off and will be repeated"
     if stopped.handed_back:
-        typer.echo(
-            f"stopped in {seconds:.1f} s: every lease handed back, nothing to repeat", err=True
-        )
-    else:
-        typer.echo(
-            f"stopped in {seconds:.1f} s: the running batch was broken off and will be repeated",
-            err=True,
-        )
+        how = "every lease handed back, nothing to repeat" if leased else "after a whole batch"
+    typer.echo(f"stopped in {seconds:.1f} s: {how}", err=True)
     return ExitCode.OK if asked else ExitCode.FAILED
