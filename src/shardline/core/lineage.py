@@ -161,6 +161,11 @@ def _parents_first(by_id: Mapping[str, Shard], extra: Iterable[str]) -> list[str
     ordered: list[str] = []
     entered: set[str] = set()
     for root in (*by_id, *extra):
+        known = by_id.get(root)
+        if root not in entered and (known is None or entered.issuperset(known.parents)):
+            entered.add(root)  # as in most listings, where parents already come first
+            ordered.append(root)
+            continue
         stack = [(root, False)]
         while stack:
             shard_id, parents_done = stack.pop()

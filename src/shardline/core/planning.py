@@ -265,9 +265,10 @@ def next_offset(
 ) -> Offset:
     """Write the plan down: the ranges of the next batch, and all that a restart needs."""
     ranges: dict[str, Range] = {}
+    unclaimed = Claim()
     for shard_id, standpoint in ground.standpoints.items():
-        claim = (claims or {}).get(shard_id, Claim())
-        sight = sights.get(shard_id, Sight(standpoint.position, standpoint.as_of))
+        claim = (claims and claims.get(shard_id)) or unclaimed
+        sight = sights.get(shard_id) or Sight(standpoint.position, standpoint.as_of)
         after = standpoint.position if sight.after is None else sight.after
         ranges[shard_id] = Range(after, sight.upto, sight.as_of, claim.epoch)
     return Offset(ground.start, ground.created_at, ranges, ground.drained, ground.gaps)

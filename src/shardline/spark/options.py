@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from shardline.core.shards import LATEST, TRIM_HORIZON, AtTime, Position
 from shardline.errors import ConfigurationError, InvalidPosition
+from shardline.services.speaking import WIRES
 from shardline.spark.tokens import offset_of_token
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _SHARED: Final = (
     "withFence", "stopFile",
 )  # fmt: skip
 _NAMES: Final = {
-    KINESIS: ("streamName", "streamARN", "deaggregate", "verifyChecksums", *_SHARED),
+    KINESIS: ("streamName", "streamARN", "wire", "deaggregate", "verifyChecksums", *_SHARED),
     DYNAMODB_STREAMS: ("tableName", "streamARN", "itemSchema", *_SHARED),
 }
 _KNOWN_ELSEWHERE: Final = {
@@ -60,6 +61,7 @@ class Connection:
     endpoint_url: str | None = None
     profile: str | None = None
     role_arn: str | None = None
+    wire: str = "json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,7 @@ def read_options(format_name: str, given: Mapping[str, str]) -> Options:
             endpoint_url=values.get("endpointUrl"),
             profile=values.get("profile"),
             role_arn=values.get("roleArn"),
+            wire=values.get_as("wire", _wire, "json"),
         ),
         start=_LATEST if token else values.get_as("startingPosition", read_position, _LATEST),
         resume=values.get_as("startingPosition", _resume, None) if token else None,
@@ -246,6 +249,12 @@ def _truth(text: str) -> bool:
         return _TRUTH[text.strip().lower()]
     except KeyError:
         raise ConfigurationError(f"{text!r} is neither true nor false") from None
+
+
+def _wire(text: str) -> str:
+    if text.strip().lower() not in WIRES:
+        raise ConfigurationError(f"{text!r} is neither {' nor '.join(WIRES)}")
+    return text.strip().lower()
 
 
 def _positive(text: str) -> int:

@@ -122,6 +122,7 @@ def service_for(connection: Connection) -> StreamService:
         endpoint_url=connection.endpoint_url,
         profile=connection.profile,
         role_arn=connection.role_arn,
+        wire=connection.wire,
     )
 
 

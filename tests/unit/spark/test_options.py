@@ -21,6 +21,15 @@ def test_a_name_is_enough() -> None:
     assert options.deaggregate
 
 
+def test_the_wire_is_one_that_is_spoken() -> None:
+    assert read_options(KINESIS, ORDERS).connection.wire == "json"
+    assert read_options(KINESIS, ORDERS | {"wire": "CBOR"}).connection.wire == "cbor"
+    with pytest.raises(ConfigurationError, match="wire.*neither json nor cbor"):
+        read_options(KINESIS, ORDERS | {"wire": "xml"})
+    with pytest.raises(ConfigurationError, match="no option wire"):
+        read_options(DYNAMODB_STREAMS, {"tableName": "users", "wire": "cbor"})
+
+
 def test_case_and_prefix_do_not_matter() -> None:
     given = {"STREAMNAME": "orders", "kinesis.startingposition": "TRIM_HORIZON"}
     options = read_options(KINESIS, given)
