@@ -31,12 +31,12 @@ BENCHES: Final = {
     "local_server": "the embedded service, which must not be what limits the others",
     "readers": "a whole Kinesis stream, read by everybody in turns",
     "stream": "next(stream), on Kinesis and DynamoDB Streams, beside boto3 and Bloop",
-    "leasing": "planning and lease ticks at 10, 1,000 and 10,000 shards",
-    "spark_source": "Spark reads, beside a boto3-based source and ready-made Arrow batches",
+    "planning": "plans and lease ticks at 10, 1,000 and 10,000 shards",
+    "spark_source": "Spark reads, beside a source written with boto3",
     "leased": "Spark workers: how long a kill and a deploy are felt, put to consumer",
     "kcl": "the Kinesis Client Library, Java and its Python daemon",
 }
-"""By module; each has `figures(quick=…)`."""
+"""By module; each has `figures(quick=…)`, or `run(rounds)`."""
 
 
 def main() -> int:
@@ -62,7 +62,10 @@ def main() -> int:
             started = time.perf_counter()
             try:
                 module = importlib.import_module(f"bench.{name}")
-                results[name] = module.figures(quick=asked.quick)
+                if hasattr(module, "figures"):
+                    results[name] = module.figures(quick=asked.quick)
+                else:
+                    results[name] = module.run(2) if asked.quick else module.run()
             except (Exception, SystemExit) as error:  # one that fails must not hide the others
                 lines = str(error).strip().splitlines()
                 errors[name] = f"{type(error).__name__}: {lines[-1] if lines else 'no message'}"

@@ -87,7 +87,7 @@ def _compare(server: Server, stock: Stock, rounds: int) -> list[Figure]:
             if name in errors or not (contender.ours or everybody):
                 continue
             try:
-                runs.setdefault(name, []).append(_run(server, stock, contender))
+                runs.setdefault(name, []).append(run_once(server, stock, contender))
             except Exception as error:
                 errors[name] = f"{type(error).__name__}: {str(error).splitlines()[-1]}"
     stream = f"{stock.shards} shards × {stock.record_bytes:,} B"
@@ -110,7 +110,8 @@ def _compare(server: Server, stock: Stock, rounds: int) -> list[Figure]:
     return measured
 
 
-def _run(server: Server, stock: Stock, contender: Contender) -> Run:
+def run_once(server: Server, stock: Stock, contender: Contender) -> Run:
+    """Let a contender read a stream once, and let the promise checker judge it."""
     with TemporaryDirectory() as folder:
         deliveries = Path(folder) / "deliveries"
         command = [
