@@ -31,15 +31,18 @@ def kinesis_client(endpoint_url: str) -> Any:
 
 
 def wait_until(
-    happened: Callable[[], bool], what: str, query: StreamingQuery | None = None
+    happened: Callable[[], bool],
+    what: str,
+    query: StreamingQuery | None = None,
+    seconds: float = DEADLINE_SECONDS,
 ) -> None:
     """Wait for a condition; fail with its name, or at once with the query's own error."""
-    deadline = time.monotonic() + DEADLINE_SECONDS
+    deadline = time.monotonic() + seconds
     while not happened():
         if query is not None and not query.isActive:
             raise AssertionError(f"the query ended before {what}: {query.exception()}")
         if time.monotonic() > deadline:
-            raise AssertionError(f"waited {DEADLINE_SECONDS:.0f} s in vain: {what}")
+            raise AssertionError(f"waited {seconds:.0f} s in vain: {what}")
         time.sleep(0.05)
 
 

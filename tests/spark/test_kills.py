@@ -64,9 +64,16 @@ def judge(stream: Stream, folder: Path) -> None:
     assert (verdict.delivered, verdict.repeated) == (stream.written, 0)
 
 
-def has_written(folder: Path) -> bool:
+def wait_for_a_batch(process: subprocess.Popen[str], folder: Path) -> None:
+    """Wait until the program has written a batch; fail at once with its last words if it ended."""
     log = folder / "program.log"
-    return log.exists() and "wrote " in log.read_text()
+
+    def written() -> bool:
+        said = log.read_text()
+        assert process.poll() is None, f"the program ended: {said[-2000:]}"
+        return "wrote " in said
+
+    wait_until(written, "a batch is written", seconds=LONG_SECONDS)
 
 
 def in_flight(checkpoint: Path) -> bool:
@@ -113,7 +120,7 @@ def test_the_driver_killed_between_write_ahead_log_and_commit_log(
 def test_the_source_process_killed(stream: Stream, tmp_path: Path) -> None:
     stream.put(400)
     with program(stream, tmp_path) as process:
-        wait_until(lambda: has_written(tmp_path), "a batch is written")
+        wait_for_a_batch(process, tmp_path)
         (source,) = processes(process.pid, "python_streaming_source_runner")
         os.kill(source, signal.SIGKILL)
         assert process.wait(timeout=LONG_SECONDS) != 0
@@ -131,7 +138,7 @@ def test_an_executor_of_a_cluster_killed_in_mid_batch(stream: Stream, tmp_path: 
         cluster() as spark_cluster,
         program(stream, tmp_path, master=spark_cluster.master_url) as process,
     ):
-        wait_until(lambda: has_written(tmp_path), "a batch is written")
+        wait_for_a_batch(process, tmp_path)
         wait_until(lambda: in_flight(tmp_path / "checkpoint"), "another one is in flight")
         os.kill(spark_cluster.executors()[0], signal.SIGKILL)
         assert process.wait(timeout=LONG_SECONDS) == 0
