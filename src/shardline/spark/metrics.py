@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from shardline.core.offsets import Offset
 from shardline.errors import ConfigurationError
-from shardline.spark.tallies import DELIVERIES, LAGS, LEASES, read_tally
+from shardline.spark.tallies import DELIVERIES, LAGS, LEASES, age_of_tally, read_tally
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,9 +48,10 @@ def figures(folder: Path, progress: Mapping[str, Any] | None) -> Figures:
     """Read the figures that the query's processes left in a folder, and Spark's own report."""
     lags, leases = read_tally(folder, LAGS), read_tally(folder, LEASES)
     deliveries = read_tally(folder, DELIVERIES)
+    age = age_of_tally(folder, LAGS)  # nothing is looked at while a batch runs
     return Figures(
         batch=int(progress["batchId"]) if progress else -1,
-        lag_seconds={shard_id: ms / 1000 for shard_id, ms in sorted(lags.items())},
+        lag_seconds={shard_id: ms / 1000 + age for shard_id, ms in sorted(lags.items())},
         records=deliveries.get("processed", 0),
         bytes=deliveries.get("bytes", 0),
         retries=deliveries.get("retries", 0),

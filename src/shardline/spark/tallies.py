@@ -52,6 +52,14 @@ def read_tally(folder: Path, name: str) -> dict[str, int]:
     return values
 
 
+def age_of_tally(folder: Path, name: str) -> float:
+    """Return how many seconds ago a tally was written; 0 if there is none yet."""
+    try:
+        return max(0.0, time.time() - _path(folder, name).stat().st_mtime)
+    except FileNotFoundError:
+        return 0.0
+
+
 class LagTally:
     """Tells, about once a second, how many milliseconds each shard of a plan may be behind."""
 

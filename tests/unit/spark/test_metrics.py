@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import re
 import urllib.request
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
@@ -77,6 +79,14 @@ def test_lag_is_told_of_plans_that_are_not_worth_a_batch_too(tmp_path: Path) -> 
     assert read_tally(tmp_path, LAGS) == {}
 
 
+def test_lag_grows_while_a_batch_runs(tmp_path: Path) -> None:
+    write_tally(tmp_path, LAGS, {"a": 250})
+    assert 0.25 <= figures(tmp_path, None).lag_seconds["a"] < 60
+    an_hour_ago = (tmp_path / "lags.json").stat().st_mtime - 3600
+    os.utime(tmp_path / "lags.json", (an_hour_ago, an_hour_ago))
+    assert figures(tmp_path, None).lag_seconds["a"] >= 3600
+
+
 def test_leases_that_come_and_go_are_counted() -> None:
     world = World()
     world.put(20)
@@ -132,9 +142,10 @@ def test_prometheus_is_served_on_loopback(tmp_path: Path) -> None:
         "shardline_leases_held 3.0",
         "shardline_leases_lost_total 1.0",
         "shardline_records_total 9.0",
-        'shardline_lag_seconds{shard="shardId-7"} 0.25',
     ):
         assert f"\n{line}\n" in text
+    (lag,) = re.findall(r'\nshardline_lag_seconds\{shard="shardId-7"\} (.*)\n', text)
+    assert float(lag) >= 0.25
 
 
 def test_warnings_of_spark_processes_are_one_line_on_the_error_stream(
