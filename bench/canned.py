@@ -64,13 +64,23 @@ def canned(stocks: Sequence[Stock]) -> Iterator[Server]:
     with TemporaryDirectory() as folder:
         asked = json.dumps([asdict(stock) for stock in stocks])
         command = [sys.executable, "-m", "bench.canned", folder, asked]
-        with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        ) as process:
+        with (
+            (Path(folder) / "complaints").open("w") as complaints,
+            subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=complaints,
+                text=True,
+            ) as process,
+        ):
             assert process.stdin is not None
             assert process.stdout is not None
             try:
-                yield Server(process.stdout.readline().strip(), Path(folder))
+                endpoint_url = process.stdout.readline().strip()
+                if not endpoint_url:
+                    raise RuntimeError((Path(folder) / "complaints").read_text()[-500:])
+                yield Server(endpoint_url, Path(folder))
             finally:
                 process.stdin.close()
 

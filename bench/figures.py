@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ class Figure:
     what: str
     against: str
     rounds: tuple[float, ...]
+    """Empty for what could not be measured; the note says why."""
     unit: str = "×"
     target: float | None = None
     at_most: bool = False
@@ -27,12 +29,12 @@ class Figure:
     @property
     def median(self) -> float:
         """What is shown."""
-        return statistics.median(self.rounds)
+        return statistics.median(self.rounds) if self.rounds else math.nan
 
     @property
     def met(self) -> bool | None:
         """Whether the target is met; None without one."""
-        if self.target is None:
+        if self.target is None or not self.rounds:
             return None
         return self.median <= self.target if self.at_most else self.median >= self.target
 
@@ -41,9 +43,9 @@ class Figure:
         return {
             "what": self.what,
             "against": self.against,
-            "median": round(self.median, 4),
-            "lowest": round(min(self.rounds), 4),
-            "highest": round(max(self.rounds), 4),
+            "median": round(self.median, 4) if self.rounds else None,
+            "lowest": round(min(self.rounds), 4) if self.rounds else None,
+            "highest": round(max(self.rounds), 4) if self.rounds else None,
             "rounds": [round(each, 4) for each in self.rounds],
             "unit": self.unit,
             "target": self.target,
@@ -81,6 +83,9 @@ def print_plainly(figures: Sequence[Figure]) -> None:
     """Print a table without colours, for a bench that is run by itself."""
     width = max((len(figure.what) for figure in figures), default=0)
     for figure in figures:
+        if not figure.rounds:
+            print(f"{figure.what:{width}}  {figure.note}")
+            continue
         sign = "≤" if figure.at_most else "≥"
         wanted = "" if figure.target is None else f"{sign} {figure.target:g} "
         verdict = {True: "met", False: "MISSED", None: ""}[figure.met]

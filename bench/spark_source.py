@@ -12,13 +12,17 @@ import statistics
 import tempfile
 import time
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import boto3
+import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from bench.figures import Figure, print_plainly
 from shardline.local import Service
+from shardline.spark.columns import arrow_schema, spark_schema
+from shardline.spark.options import KINESIS
 from shardline.spark.session import session
 
 if TYPE_CHECKING:
@@ -120,12 +124,58 @@ class Boto3Reader(DataSourceReader):
                 return
 
 
+# --- the limit: Spark with batches that are ready ----------------------------------------------
+
+
+class ReadySource(DataSource):
+    """Yields the same Arrow batch again and again: what Spark itself can take from Python."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "ready-arrow"
+
+    def schema(self) -> Any:
+        return spark_schema(KINESIS)
+
+    def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002
+        return ReadyReader(int(self.options["size"]))
+
+
+class ReadyReader(DataSourceReader):
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [InputPartition(shard) for shard in range(SHARDS)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        count = 5_000
+        now = datetime(2026, 1, 1, tzinfo=UTC)
+        values: dict[str, Any] = {
+            "partitionKey": "12345",
+            "data": b"x" * self.size,
+            "stream": "ready",
+            "shardId": f"shardId-{partition.value:012d}",
+            "sequenceNumber": "4" * 56,
+            "subSequenceNumber": 0,
+            "approximateArrivalTimestamp": now,
+        }
+        schema = arrow_schema(KINESIS)
+        columns = [pa.array([values[field.name]] * count, field.type) for field in schema]
+        batch = pa.RecordBatch.from_arrays(columns, schema=schema)
+        for _ in range(RECORDS // SHARDS // count):
+            yield batch
+
+
 # --- what is measured ---------------------------------------------------------------------------
 
 
-def loaded(spark: SparkSession, endpoint: str, stream: str, *, streaming: bool) -> DataFrame:
+def loaded(
+    spark: SparkSession, endpoint: str, stream: str, *, streaming: bool, wire: str = "json"
+) -> DataFrame:
     reader = (spark.readStream if streaming else spark.read).format("kinesis")
     reader = reader.option("streamName", stream).option("endpointUrl", endpoint)
+    reader = reader.option("wire", wire)
     return reader.option("startingPosition", "trim_horizon").load()
 
 
@@ -147,16 +197,26 @@ def throughput(spark: SparkSession, endpoint: str, size: int, rounds: int) -> li
         .option("endpointUrl", endpoint)
         .load()
     )
-    assert ours.count() == theirs.count() == RECORDS  # and warm
-    noop, boto, parquet = [], [], []
+    spark.dataSource.register(ReadySource)
+    ready = spark.read.format("ready-arrow").option("size", str(size)).load()
+    assert ours.count() == theirs.count() == ready.count() == RECORDS  # and warm
+    in_cbor = loaded(spark, endpoint, stream, streaming=False, wire="cbor")
+    assert in_cbor.count() == RECORDS
+    noop, boto, parquet, limit, binary = [], [], [], [], []
     for _ in range(rounds):
         noop.append(seconds(ours, "noop"))
         boto.append(seconds(theirs, "noop"))
+        limit.append(seconds(ready, "noop"))
+        binary.append(seconds(in_cbor, "noop"))
         parquet.append(seconds(ours, "parquet"))
     rates = tuple(RECORDS / each for each in noop)
     return [
         Figure(f"source → noop, {size} B", "boto3 in a Python data source",
                tuple(b / a for a, b in zip(noop, boto, strict=True)), target=3.0),
+        Figure(f"source → noop, {size} B", "Spark with ready Arrow batches",
+               tuple(b / a for a, b in zip(noop, limit, strict=True)), target=0.5),
+        Figure(f"source → noop, {size} B, in CBOR", "Spark with ready Arrow batches",
+               tuple(b / a for a, b in zip(binary, limit, strict=True)), target=0.5),
         Figure(f"source → noop, {size} B", "", rates, unit="/s"),
         Figure(f"source → noop, {size} B", "", tuple(r * size / 1e6 for r in rates), unit="MB/s"),
         Figure(f"source → parquet, {size} B", "",

@@ -24,7 +24,7 @@ def test_a_name_is_enough() -> None:
 def test_the_wire_is_one_that_is_spoken() -> None:
     assert read_options(KINESIS, ORDERS).connection.wire == "json"
     assert read_options(KINESIS, ORDERS | {"wire": "CBOR"}).connection.wire == "cbor"
-    with pytest.raises(ConfigurationError, match="wire.*neither json nor cbor"):
+    with pytest.raises(ConfigurationError, match=r"wire.*neither json nor cbor"):
         read_options(KINESIS, ORDERS | {"wire": "xml"})
     with pytest.raises(ConfigurationError, match="no option wire"):
         read_options(DYNAMODB_STREAMS, {"tableName": "users", "wire": "cbor"})
