@@ -83,7 +83,8 @@ class Options:
     start: Position
     resume: Offset | None
     """Where a token stands, if that is the start."""
-    end: Position
+    end: Position | None
+    """None: not said, so a bounded read ends at the present and a query goes on."""
     fail_on_data_loss: bool
     max_records_per_batch: int
     shards_per_task: int
@@ -113,7 +114,7 @@ def read_options(format_name: str, given: Mapping[str, str]) -> Options:
         ),
         start=_LATEST if token else values.get_as("startingPosition", read_position, _LATEST),
         resume=values.get_as("startingPosition", _resume, None) if token else None,
-        end=values.get_as("endingPosition", read_position, _LATEST),
+        end=values.get_as("endingPosition", read_position, None),
         fail_on_data_loss=values.get_as("failOnDataLoss", _truth, True),
         max_records_per_batch=values.get_as(
             "maxRecordsPerBatch", _positive, _DEFAULT_RECORDS_PER_BATCH

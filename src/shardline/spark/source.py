@@ -144,6 +144,11 @@ class _Source(DataSource):
         """Return the reader of a streaming query."""
         os.environ["SPARK_HIDE_TRACEBACK"] = "1"
         options = self._options()
+        if options.end is not None:
+            raise ConfigurationError(
+                "option endingPosition is for spark.read, which ends: leave it out of "
+                "spark.readStream, or stop a query by its trigger"
+            )
         return ShardedStreamReader(options, _item_in(schema, options))
 
     def reader(self, schema: StructType) -> DataSourceReader:

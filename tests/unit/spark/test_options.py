@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from pyspark.sql.types import StructType
 
 from shardline.core.shards import LATEST, TRIM_HORIZON, After, AtTime, SequenceNumber
 from shardline.errors import ConfigurationError
 from shardline.spark.options import DYNAMODB_STREAMS, KINESIS, read_options
+from shardline.spark.source import DynamoDBStreamsSource, KinesisSource
 
 ORDERS = {"streamName": "orders"}
 
@@ -44,6 +46,17 @@ def test_a_time_needs_its_zone() -> None:
     assert options.start == AtTime(datetime(2026, 11, 15, 12, tzinfo=UTC))
     with pytest.raises(ConfigurationError, match=r"startingPosition.*no time zone"):
         read_options(KINESIS, ORDERS | {"startingPosition": "2026-11-15T12:00:00"})
+
+
+@pytest.mark.parametrize("end", ["latest", "2026-11-15T12:00:00Z"])
+def test_an_end_is_for_a_bounded_read_alone(end: str) -> None:
+    kinesis = KinesisSource({**ORDERS, "endingPosition": end})
+    table = DynamoDBStreamsSource({"tableName": "users", "endingPosition": end})
+    for source in (kinesis, table):
+        with pytest.raises(ConfigurationError, match=r"endingPosition is for spark\.read,"):
+            source.streamReader(StructType())
+        source.reader(StructType())
+    KinesisSource(dict(ORDERS)).streamReader(StructType())
 
 
 def test_a_token_of_a_stream_is_a_start() -> None:
