@@ -90,14 +90,14 @@ class Process:
         self.alive = True
         self.paused_until = 0.0
         self.cut_off_until = 0.0
-        self._activities: set[Activity] = set()
+        self._activities: dict[Activity, None] = {}
 
     def clock(self) -> float:
         """Tell this process's own monotonic seconds."""
         return self._offset + self._clockwork.now * self._rate
 
     def spawn(self, activity: Activity) -> None:
-        self._activities.add(activity)
+        self._activities[activity] = None
         self._step(activity, partial(next, activity))
 
     def pause(self, seconds: float) -> None:
@@ -118,7 +118,7 @@ class Process:
     def kill(self) -> None:
         """End all activities where they are; requests that are under way are not called back."""
         self.alive = False
-        activities, self._activities = self._activities, set()
+        activities, self._activities = self._activities, {}
         for activity in activities:
             with suppress(ValueError):  # the one that is running right now ends by itself
                 activity.close()
@@ -132,7 +132,7 @@ class Process:
         try:
             wish = advance()
         except StopIteration:
-            self._activities.discard(activity)
+            self._activities.pop(activity, None)
             return
         resume = partial(self._resume, activity)
         if isinstance(wish, Sleep):

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from tests.simulation.bugs import BUGS, Bug
 from tests.simulation.world import shrink, simulate
 
+_REPLAY = """
+from tests.simulation.world import simulate
+print([simulate(seed) for seed in range(3)])
+"""
 CASES = sorted({bug.case for bug in BUGS if bug.case[0] in "LW"})
 
 
@@ -19,8 +27,17 @@ def test_every_promise_is_kept_whatever_fails(first: int) -> None:
         assert not outcome.failure, f"make simulate SEED={seed}: {outcome.failure}"
 
 
-def test_a_seed_replays_exactly() -> None:
-    assert simulate(7) == simulate(7)
+def test_a_seed_replays_exactly_in_every_process() -> None:
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", _REPLAY],
+            env={**os.environ, "PYTHONHASHSEED": order_of_sets},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for order_of_sets in ("1", "2")
+    }
+    assert told == {f"{[simulate(seed) for seed in range(3)]}\n".encode()}
 
 
 def test_faults_make_repeats_and_stale_deliveries_or_the_simulation_proves_nothing() -> None:

@@ -343,7 +343,7 @@ class Leasing:
     def held(self, now: float) -> dict[str, Held]:
         """Return the leases that I may work under at this moment."""
         held: dict[str, Held] = {}
-        for shard_id in self.mine if self.working(now) else ():
+        for shard_id in sorted(self.mine) if self.working(now) else ():
             row, work = self.ledger.rows[shard_id], self._work.get(shard_id)
             if shard_id in self._unverified:
                 continue

@@ -76,5 +76,5 @@ def free_shards(ledger: Ledger, peers: Peers, me: str) -> list[str]:
     ]
 
 
-def _scattered(shard_id: str) -> int:
-    return crc32(shard_id.encode())
+def _scattered(shard_id: str) -> tuple[int, str]:
+    return crc32(shard_id.encode()), shard_id

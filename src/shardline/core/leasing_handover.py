@@ -83,6 +83,6 @@ class Handovers:
             return row.given_to == self._me
         return row.lease_owner in richer
 
-    def _preference(self, shard_id: str) -> int:
+    def _preference(self, shard_id: str) -> tuple[int, str]:
         """Order shards differently on every worker, so that not all ask for the same."""
-        return crc32(f"{self._me} {shard_id}".encode())
+        return crc32(f"{self._me} {shard_id}".encode()), shard_id

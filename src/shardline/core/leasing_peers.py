@@ -55,7 +55,7 @@ class Peers:
             if beat.worker != self._me:
                 present.add(beat.worker)
                 self._update(beat.worker, beat, now)
-        for worker in set(self._seen).union(owners) - present - {self._me}:
+        for worker in sorted(set(self._seen).union(owners) - present - {self._me}):
             self._update(worker, None, now)
 
     def confirm(self, worker: str, beat: Heartbeat | None, now: float) -> bool:
