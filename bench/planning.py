@@ -86,6 +86,7 @@ def _plan(count: int, rounds: int) -> tuple[float, ...]:
         ground = planning.settle(committed, listed, created_at=NOW, now=NOW, retention=RETENTION)
         planning.looks(ground.standpoints, now=NOW, max_records=1_000_000)
         planned = planning.next_offset(ground, sights)
+        planning.holds_news(committed, planned)
         return planned.to_json()
 
     return tuple(cpu_seconds(plan, max(1, 2_000 // count)) * 1000 for _ in range(rounds))

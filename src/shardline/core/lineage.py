@@ -87,7 +87,7 @@ def trace(
     """
     by_id = {shard.id: shard for shard in listed}
     standings: dict[str, Standing] = {}
-    for shard_id in _parents_first(by_id, extra=sorted(known | drained)):
+    for shard_id in _parents_first(by_id, extra=sorted((known | drained) - by_id.keys())):
         shard = by_id.get(shard_id)
         waits_for = _waits_for(shard, standings)
         if shard_id in drained:
@@ -140,7 +140,7 @@ def uncovered(listed: Iterable[Shard]) -> tuple[HashRange, ...]:
 
 
 def _waits_for(shard: Shard | None, standings: Mapping[str, Standing]) -> tuple[str, ...]:
-    if shard is None:
+    if shard is None or not shard.parents:
         return ()
     waits_for: set[str] = set()
     for parent in shard.parents:
@@ -161,8 +161,10 @@ def _parents_first(by_id: Mapping[str, Shard], extra: Iterable[str]) -> list[str
     ordered: list[str] = []
     entered: set[str] = set()
     for root in (*by_id, *extra):
+        if root in entered:
+            continue
         known = by_id.get(root)
-        if root not in entered and (known is None or entered.issuperset(known.parents)):
+        if known is None or entered.issuperset(known.parents):
             entered.add(root)  # as in most listings, where parents already come first
             ordered.append(root)
             continue

@@ -14,13 +14,14 @@ from shardline.core.checkpoints import (
     position_to_json,
     read_document,
 )
-from shardline.core.shards import SHARD_END, Position
+from shardline.core.shards import Position, ShardEnd
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 KIND: Final = "offset"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Range:
     @property
     def ends(self) -> bool:
         """Say whether it is read on until the service says that the shard is over."""
-        return self.upto == SHARD_END and not self.empty
+        return isinstance(self.upto, ShardEnd) and not self.empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ class Offset:
             ],
             "shardline": KIND,
             "shards": {
-                shard_id: _range_to_json(item) for shard_id, item in sorted(self.ranges.items())
+                shard_id: _range_to_json(self.ranges[shard_id]) for shard_id in sorted(self.ranges)
             },
             "start": position_to_json(self.start),
             "version": VERSION,
@@ -137,16 +138,16 @@ class Offset:
 
 
 def _range_to_json(item: Range) -> Json:
-    written: dict[str, Json] = {
-        "after": position_to_json(item.after),
-        "as_of": _to_ms(item.as_of),
+    after, as_of = position_to_json(item.after), _to_ms(item.as_of)
+    if item.empty:
+        return {"after": after, "as_of": as_of, "epoch": item.epoch}
+    return {
+        "after": after,
+        "as_of": as_of,
+        "end": item.ends,
+        "epoch": item.epoch,
+        "upto": position_to_json(item.upto),
     }
-    if not item.empty:
-        written["end"] = item.ends
-    written["epoch"] = item.epoch
-    if not item.empty:
-        written["upto"] = position_to_json(item.upto)
-    return written
 
 
 def _range_from_json(value: dict[str, Any]) -> Range:
@@ -157,7 +158,7 @@ def _range_from_json(value: dict[str, Any]) -> Range:
 
 def _to_ms(time: datetime | None) -> int | None:
     # Rounded down: an earlier time claims less.
-    return None if time is None else (time - _EPOCH) // timedelta(milliseconds=1)
+    return None if time is None else (time - _EPOCH) // _MILLISECOND
 
 
 def _from_ms(ms: int | None) -> datetime | None:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final
 from shardline.core.lineage import Lineage, marks_in_use, trace
 from shardline.core.offsets import Gap, Mark, Offset, Range
 from shardline.core.shards import (
-    SHARD_END,
     TRIM_HORIZON,
     After,
     AtTime,
     Latest,
     Position,
     Shard,
+    ShardEnd,
     TrimHorizon,
 )
 from shardline.core.starting import Beginning, begin, begin_later
@@ -129,7 +129,7 @@ def settle(
     }
     standpoints: dict[str, Standpoint] = {}
     for shard_id, item in committed.ranges.items():
-        if item.upto == SHARD_END:
+        if isinstance(item.upto, ShardEnd):
             drained[shard_id] = Mark(item.as_of, now)
         else:
             standpoints[shard_id] = Standpoint(item.upto, item.as_of)
@@ -144,7 +144,10 @@ def settle(
         )
         standpoints[shard_id] = Standpoint(position, as_of)
     for shard_id, standpoint in standpoints.items():
-        if _found_in_parent(standpoint.position, parents.get(shard_id, ()), drained):
+        position = standpoint.position
+        if isinstance(position, AtTime) and _found_in_parent(
+            position.time, parents.get(shard_id, ()), drained
+        ):
             standpoints[shard_id] = replace(standpoint, position=TRIM_HORIZON)
     in_use = marks_in_use(listed, drained.keys())
     return Ground(
@@ -216,20 +219,20 @@ def looks(
             for shard_id, standpoint in standpoints.items()
         )
     chosen = list(standpoints.items())[:max_records]
-    behind = sum(is_behind(standpoint.as_of, now) for _, standpoint in chosen)
-    near = len(chosen) - behind
+    far = {shard_id for shard_id, standpoint in chosen if is_behind(standpoint.as_of, now)}
+    behind, near = len(far), len(chosen) - len(far)
     half = max_records // 2 if behind else max_records
     share_near = max(1, min(FORWARD_RECORDS, half // max(near, 1)))
     share_behind = max(1, (max_records - share_near * near) // max(behind, 1))
-    planned: list[Look] = []
-    for shard_id, standpoint in chosen:
-        if is_behind(standpoint.as_of, now):
-            # One record more than the window's: the one that the probe finds behind it.
-            window = timedelta(seconds=(share_behind - 1) / RECORDS_PER_SECOND)
-            planned.append(Look(shard_id, standpoint, share_behind, window, shard_id in closed))
-        else:
-            planned.append(Look(shard_id, standpoint, share_near, timedelta(0), shard_id in closed))
-    return tuple(planned)
+    # One record more than the window's: the one that the probe finds behind it.
+    window = timedelta(seconds=(share_behind - 1) / RECORDS_PER_SECOND)
+    no_window = timedelta(0)
+    return tuple(
+        Look(shard_id, standpoint, share_behind, window, shard_id in closed)
+        if shard_id in far
+        else Look(shard_id, standpoint, share_near, no_window, shard_id in closed)
+        for shard_id, standpoint in chosen
+    )
 
 
 def is_behind(as_of: datetime | None, now: datetime) -> bool:
@@ -265,12 +268,15 @@ def next_offset(
 ) -> Offset:
     """Write the plan down: the ranges of the next batch, and all that a restart needs."""
     ranges: dict[str, Range] = {}
-    unclaimed = Claim()
+    claims = claims or {}
     for shard_id, standpoint in ground.standpoints.items():
-        claim = (claims and claims.get(shard_id)) or unclaimed
-        sight = sights.get(shard_id) or Sight(standpoint.position, standpoint.as_of)
-        after = standpoint.position if sight.after is None else sight.after
-        ranges[shard_id] = Range(after, sight.upto, sight.as_of, claim.epoch)
+        epoch = claims[shard_id].epoch if shard_id in claims else 0
+        position, sight = standpoint.position, sights.get(shard_id)
+        if sight is None:
+            ranges[shard_id] = Range(position, position, standpoint.as_of, epoch)
+        else:
+            after = position if sight.after is None else sight.after
+            ranges[shard_id] = Range(after, sight.upto, sight.as_of, epoch)
     return Offset(ground.start, ground.created_at, ranges, ground.drained, ground.gaps)
 
 
@@ -280,7 +286,7 @@ def holds_news(committed: Offset, planned: Offset) -> bool:
         return True
     if any(not item.empty for item in planned.ranges.values()):
         return True
-    unfinished = {k for k, item in committed.ranges.items() if item.upto != SHARD_END}
+    unfinished = {k for k, item in committed.ranges.items() if not isinstance(item.upto, ShardEnd)}
     return unfinished != planned.ranges.keys()
 
 
@@ -331,15 +337,9 @@ def _first_as_of(
     )
 
 
-def _found_in_parent(
-    position: Position, parents: Sequence[str], drained: Mapping[str, Mark]
-) -> bool:
+def _found_in_parent(time: datetime, parents: Sequence[str], drained: Mapping[str, Mark]) -> bool:
     """Say whether the time looked for was found in a parent: from there on lineage rules."""
-    return isinstance(position, AtTime) and any(
-        (drained[parent].as_of or position.time) > position.time
-        for parent in parents
-        if parent in drained
-    )
+    return any((drained[parent].as_of or time) > time for parent in parents if parent in drained)
 
 
 def _earliest(times: Iterable[datetime | None]) -> datetime | None:
