@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark import cloudpickle
+from pyspark.errors import StreamingQueryException
 
 from shardline.core.promise import Fence, RecordRef
+from shardline.errors import ConfigurationError
 from shardline.leases.opening import open_table
 from shardline.spark.consumer import ShardBatch, ShardConsumer
 from shardline.spark.consuming import consume
@@ -83,15 +85,22 @@ def test_a_consumer_in_a_program_of_ones_own(
     running = begin()
     try:
         wait_until(lambda: len(numbers_in(path)) >= 40, "the first records came", running.query)
-        second = begin()  # the same worker twice: each would take the other's leases
-        with pytest.raises(Exception, match="already reads"):
-            second.wait(60)
-        second.stop()
+        with pytest.raises(ConfigurationError, match="runs in this Spark session already"):
+            begin()
+        # The same worker twice, by hand: each would take the other's leases.
+        loaded = stream.load(spark, appName="billing", leaseTable=lease_table)
+        second = loaded.writeStream.format("noop").start()
+        with pytest.raises(StreamingQueryException, match=r"already reads .* one leased load"):
+            second.awaitTermination(90)
         stream.split(0)
         stream.put(40)
         wait_until(lambda: len(numbers_in(path)) >= 80, "the first one goes on", running.query)
-        figures = running.metrics.read()
-        assert (figures.records, figures.held) == (80, 3)
+
+        def counted() -> bool:
+            figures = running.metrics.read()
+            return (figures.records, figures.held, figures.completed) == (80, 3, 1)
+
+        wait_until(counted, "and is counted", running.query)
     finally:
         stopped = running.stop()
     assert (stopped.handed_back, stopped.failure) == (True, None)

@@ -128,6 +128,8 @@ def consume(
         raise ConfigurationError("name the app whose workers share the stream: app=…")
     if ephemeral and checkpoint is not None:
         raise ConfigurationError("ephemeral remembers nothing: leave the checkpoint out")
+    where = parse_address(stream)
+    query_name = f"{app or 'ephemeral'} on {stream}"
     workplace = Path(tempfile.mkdtemp(prefix="shardline-"))
     given: dict[str, Any] = {
         "region": region,
@@ -148,9 +150,9 @@ def consume(
             "workerName": worker_name,
             "leaseSeconds": lease_seconds,
         }
-    where = parse_address(stream)
-    name = "streamARN" if where.stream_arn else _NAME[where.service]
-    given[name] = where.stream_arn or where.name
+    given["streamARN" if where.stream_arn else _NAME[where.service]] = (
+        where.stream_arn or where.name
+    )
     options = {name: str(value) for name, value in given.items() if value is not None}
     format_name = KINESIS if where.service == "kinesis" else DYNAMODB_STREAMS
     try:
@@ -159,6 +161,7 @@ def consume(
             open_dead_letters(consumer.failure.to, read.connection)
         spark = spark() if callable(spark) else spark
         _refuse_speculation(spark)
+        _refuse_twice(spark, query_name)
     except BaseException:
         shutil.rmtree(workplace)
         raise
@@ -168,7 +171,7 @@ def consume(
         .options(**options)
         .load()
         .writeStream.format(FORMAT)
-        .queryName(f"{app or 'ephemeral'} on {stream}")
+        .queryName(query_name)
         .option("checkpointLocation", checkpoint or str(workplace / "checkpoint"))
         .start()
     )
@@ -194,6 +197,14 @@ def _refuse_speculation(spark: SparkSession) -> None:
         raise ConfigurationError(
             "spark.speculation is on: two attempts of a task would deliver side by side. Set it "
             "to false"
+        )
+
+
+def _refuse_twice(spark: SparkSession, name: str) -> None:
+    if any(query.name == name for query in spark.streams.active):
+        raise ConfigurationError(
+            f"{name} runs in this Spark session already: one consumer for each app and stream. "
+            "Another worker is another Spark application; another use of the stream is another app"
         )
 
 
