@@ -156,11 +156,12 @@ def figures(*, quick: bool = False) -> list[Figure]:
         began = len(pair.latencies())
         pair.until(lambda: len(pair.latencies()) > began + PUTS_PER_SECOND * 20)
         latencies = pair.latencies()[began:]
-        for _ in range(repeats):
-            for end, felt in ((Worker.kill, kills), (Worker.ask_to_stop, stops)):
-                shards, since = pair.held_by(left), time.time()
-                end(left)
-                felt.extend(pair.seconds_until_read(shards, right, since))
+        ends = ((Worker.kill, kills), (Worker.ask_to_stop, stops)) * repeats
+        for last, (end, felt) in zip(range(len(ends))[::-1], ends, strict=True):
+            shards, since = pair.held_by(left), time.time()
+            end(left)
+            felt.extend(pair.seconds_until_read(shards, right, since))
+            if last:
                 left, right = right, pair.start()
                 pair.share(left, right)
     load = f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
