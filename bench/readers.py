@@ -75,7 +75,11 @@ def run(rounds: int = ROUNDS, scale: float = 1.0) -> list[Figure]:
 
 def figures(*, quick: bool = False) -> list[Figure]:
     """Measure for `python -m bench`."""
-    return run(2, 0.25) if quick else run()
+    if quick:
+        stock = Stock("quick", USUAL[0], RECORDS[USUAL[1]] // 2, USUAL[1])
+        with canned([stock]) as server:
+            return _compare(server, stock, 3)
+    return run()
 
 
 def _compare(server: Server, stock: Stock, rounds: int) -> list[Figure]:

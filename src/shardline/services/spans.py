@@ -24,13 +24,14 @@ def column_is(windows: npt.NDArray[np.uint8], column: int, literal: bytes) -> np
     """Say for each row whether the literal stands at this column, comparing words of bytes."""
     count, width = windows.shape
     size = next(size for size in _WORDS if size <= len(literal))
-    good = np.ones(count, bool)
+    good: npt.NDArray[np.bool_] | None = None
     for start in {*range(0, len(literal) - size + 1, size), len(literal) - size}:
         words: npt.NDArray[Any] = np.ndarray(
             (count,), f"<u{size}", windows.data, column + start, strides=(width,)
         )
-        good &= words == int.from_bytes(literal[start : start + size], "little")
-    return good
+        same = words == int.from_bytes(literal[start : start + size], "little")
+        good = same if good is None else np.logical_and(good, same, out=good)
+    return np.ones(count, bool) if good is None else good
 
 
 def places_of(body: bytes, literal: bytes, begin: int) -> Places:

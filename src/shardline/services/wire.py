@@ -57,5 +57,7 @@ def times(seconds: Iterable[float], count: int) -> pa.Array:
 
     Truncating would turn 1700000000.123 into …122999: the nearest double lies just below.
     """
-    micros = np.rint(np.fromiter(seconds, np.float64, count) * 1e6).astype(np.int64)
+    if not isinstance(seconds, np.ndarray):
+        seconds = np.fromiter(seconds, np.float64, count)
+    micros = np.rint(seconds * 1e6).astype(np.int64)
     return pa.Array.from_buffers(TIME, count, [None, pa.py_buffer(micros)])
