@@ -1,5 +1,6 @@
 """The data pipeline on Spark: sources, planner, reader, and the consumer as a sink."""
 
+from shardline.spark.schemas import item_schema
 from shardline.spark.session import session
 
-__all__ = ["session"]
+__all__ = ["item_schema", "session"]

@@ -7,7 +7,8 @@ in its place would be a value lost in silence.
 from __future__ import annotations
 
 import base64
-from decimal import Decimal
+from decimal import Context, Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 IMAGES: Final = ("oldImage", "newImage")
 
-_WHOLE: Final = (ByteType, ShortType, IntegerType, LongType)
+_WHOLE_BITS: Final = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
 _FLOATING: Final = (FloatType, DoubleType)
 
 
@@ -107,9 +108,11 @@ def _reader_of(wanted: DataType, path: str) -> Callable[[dict[str, Any]], Any]:
         case StringType():
             return _expecting(path, wanted, {"S": str, "N": str})
         case DecimalType():
-            return _expecting(path, wanted, {"N": Decimal})
-    if isinstance(wanted, _WHOLE):
-        return _expecting(path, wanted, {"N": _whole})
+            digits, scale = wanted.precision, wanted.scale
+            return _expecting(path, wanted, {"N": lambda text: _decimal(text, digits, scale)})
+    for kind, bits in _WHOLE_BITS.items():
+        if isinstance(wanted, kind):
+            return _expecting(path, wanted, {"N": partial(_whole, bits=bits)})
     if isinstance(wanted, _FLOATING):
         return _expecting(path, wanted, {"N": float})
     raise ConfigurationError(
@@ -149,8 +152,15 @@ def _struct(
     return {name: read(value[name]) if name in value else None for name, read in fields.items()}
 
 
-def _whole(text: str) -> int:
+def _decimal(text: str, digits: int, scale: int) -> Decimal:
     number = Decimal(text)
-    if number != number.to_integral_value():
+    if number != number.quantize(Decimal(1).scaleb(-scale), context=Context(prec=digits)):
+        raise ValueError(text)
+    return number
+
+
+def _whole(text: str, bits: int) -> int:
+    number = Decimal(text)
+    if number != number.to_integral_value() or not -(2 ** (bits - 1)) <= number < 2 ** (bits - 1):
         raise ValueError(text)
     return int(number)

@@ -84,6 +84,9 @@ def test_what_is_missing_or_null_is_null() -> None:
             {"count": {"N": "1.5"}},
             "item.count is declared bigint, but an image has N of another form",
         ),
+        ({"count": {"N": str(2**63)}}, "item.count is declared bigint"),
+        ({"price": {"N": "0.001"}}, r"item.price is declared decimal\(38,2\)"),
+        ({"price": {"N": "1E37"}}, r"item.price is declared decimal\(38,2\)"),
         ({"inner": {"M": {"x": {"BOOL": True}}}}, "item.inner.x is declared bigint"),
     ],
 )
