@@ -133,14 +133,16 @@ class Pair:
         self.until(lambda: firsts().keys() == shard_ids)
         return list(firsts().values())
 
-    def latencies(self) -> list[float]:
-        """Return how long each record took to its first delivery."""
+    def latencies(self, since: float) -> list[float]:
+        """Return how long each record that was put since then took to its first delivery."""
         first: dict[tuple[str, int], float] = {}
         for line in sorted((x for w in self.workers for x in w.log.lines), key=lambda x: x.at):
             for record in line.records:
                 first.setdefault((line.shard_id, record.sequence), line.at)
         put_at = self.trickle.put_at
-        return [at - put_at[which] for which, at in first.items() if which in put_at]
+        return [
+            at - put_at[which] for which, at in first.items() if put_at.get(which, since) > since
+        ]
 
 
 def figures(*, quick: bool = False) -> list[Figure]:
@@ -153,9 +155,9 @@ def figures(*, quick: bool = False) -> list[Figure]:
         pair = Pair(cleaning)
         left, right = pair.start(), pair.start()
         pair.share(left, right)
-        began = len(pair.latencies())
-        pair.until(lambda: len(pair.latencies()) > began + PUTS_PER_SECOND * 20)
-        latencies = pair.latencies()[began:]
+        steady_at = time.time()
+        pair.until(lambda: len(pair.latencies(steady_at)) > PUTS_PER_SECOND * 20)
+        latencies = pair.latencies(steady_at)
         ends = ((Worker.kill, kills), (Worker.ask_to_stop, stops)) * repeats
         for last, (end, felt) in zip(range(len(ends))[::-1], ends, strict=True):
             shards, since = pair.held_by(left), time.time()
