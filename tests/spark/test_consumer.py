@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from shardline.local.service import Service
 
+pytestmark = pytest.mark.timeout(900)
+
 # Spark's Python workers have no such module: it travels with the consumer.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
@@ -84,23 +86,25 @@ def test_a_consumer_in_a_program_of_ones_own(
     stream.put(40)
     running = begin()
     try:
-        wait_until(lambda: len(numbers_in(path)) >= 40, "the first records came", running.query)
+        wait_until(
+            lambda: len(numbers_in(path)) >= 40, "the first records came", running.query, 300
+        )
         with pytest.raises(ConfigurationError, match="runs in this Spark session already"):
             begin()
         # The same worker twice, by hand: each would take the other's leases.
         loaded = stream.load(spark, appName="billing", leaseTable=lease_table)
         second = loaded.writeStream.format("noop").start()
         with pytest.raises(StreamingQueryException, match=r"already reads .* one leased load"):
-            second.awaitTermination(90)
+            second.awaitTermination(300)
         stream.split(0)
         stream.put(40)
-        wait_until(lambda: len(numbers_in(path)) >= 80, "the first one goes on", running.query)
+        wait_until(lambda: len(numbers_in(path)) >= 80, "the first one goes on", running.query, 300)
 
         def counted() -> bool:
             figures = running.metrics.read()
             return (figures.records, figures.held, figures.completed) == (80, 3, 1)
 
-        wait_until(counted, "and is counted", running.query)
+        wait_until(counted, "and is counted", running.query, 300)
     finally:
         stopped = running.stop()
     assert (stopped.handed_back, stopped.failure) == (True, None)
@@ -111,7 +115,9 @@ def test_a_consumer_in_a_program_of_ones_own(
     stream.put(20)
     again = begin()
     try:
-        wait_until(lambda: len(numbers_in(path)) >= 100, "it goes on where it was", again.query)
+        wait_until(
+            lambda: len(numbers_in(path)) >= 100, "it goes on where it was", again.query, 300
+        )
     finally:
         again.stop()
     assert len(numbers_in(path)) == len(set(numbers_in(path))) == 100, "nothing was repeated"
@@ -148,7 +154,7 @@ def test_a_consumer_of_a_tables_changes(
         endpoint_url=service.endpoint_url,
     )
     try:
-        wait_until(lambda: len(numbers_in(path)) >= 20, "all changes came", running.query)
+        wait_until(lambda: len(numbers_in(path)) >= 20, "all changes came", running.query, 300)
     finally:
         assert running.stop().handed_back
     assert len(set(numbers_in(path))) == 20
