@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
 import threading
 import time
 from datetime import UTC, datetime
@@ -9,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import shardline
 from shardline.core.offsets import Offset
 from shardline.spark.lag import LagListener, QueryLag
 from tests.spark.streams import Consumer, Stream, wait_until
@@ -113,6 +120,26 @@ def test_available_now_ends_while_the_stream_reshards_and_goes_on(
     assert (verdict.delivered, verdict.repeated) == (stream.written, 0)
 
 
+def test_a_query_goes_on_where_the_token_of_a_stream_stands(
+    stream: Stream, spark: SparkSession, tmp_path: Path
+) -> None:
+    stream.put(30)
+    address = f"kinesis://{stream.name}"
+    with shardline.stream(
+        address, "trim_horizon", endpoint_url=stream.endpoint_url, page_size=5
+    ) as records:
+        before = {int(record.data) for record in itertools.islice(records, 13)}
+        token = json.dumps(records.token)
+    stream.split(0)
+    stream.put(10)
+    consumer = Consumer(stream, tmp_path)
+    consumer.run(stream.load(spark, start=token))
+    stream.put(10)
+    consumer.run(stream.load(spark, start=token))  # by now the checkpoint rules
+    after = [int(row.data) for row in consumer.rows]
+    assert sorted([*before, *after]) == list(range(50))
+
+
 def test_once_reads_everything_that_was_there(
     stream: Stream, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -212,6 +239,33 @@ def test_an_unknown_stream_is_one_readable_line(
     with pytest.raises(Exception, match="nowhere") as error:
         query.awaitTermination(60)
     assert "Traceback" not in str(error.value)
+
+
+def test_missing_credentials_are_one_readable_line(tmp_path: Path) -> None:
+    # In a program of its own: Spark hands the environment that it was started with to its sources.
+    program = """
+import sys
+from shardline.spark import session
+rows = session("nobody", "local[1]").readStream.format("kinesis").option("streamName", "orders")
+rows = rows.option("region", "us-east-1").load().writeStream.format("noop")
+try:
+    rows.option("checkpointLocation", sys.argv[1]).start().awaitTermination(90)
+except Exception as error:
+    print(error)
+"""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
+    environment |= {"AWS_EC2_METADATA_DISABLED": "true", "HOME": str(tmp_path)}
+    told = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "checkpoint")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    line = r"kinesis://orders: no usable AWS credentials .*: set AWS_ACCESS_KEY_ID"
+    assert re.search(line, told.stdout), told.stdout + told.stderr[-2000:]
+    assert "Traceback" not in told.stdout
 
 
 def test_offsets_hold_nothing_but_positions(
