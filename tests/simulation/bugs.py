@@ -203,8 +203,8 @@ def _(self: Any, header: Any, now: float) -> None:
 
 
 @bug("W-15", "leases of nobody are passed over", leasing_dealing, "free_shards")
-def _(ledger: Any, peers: Any, me: str) -> list[str]:
-    return [i for o, ids in ledger.owned.items() if o and o != me and peers.dead(o) for i in ids]
+def _(ledger: Any, peers: Any, me: str) -> set[str]:
+    return {i for o, ids in ledger.owned.items() if o and o != me and peers.dead(o) for i in ids}
 
 
 @bug("W-16", "two streams share their rows", Coordinator, "__init__")

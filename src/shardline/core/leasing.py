@@ -243,9 +243,7 @@ class Leasing:
             if not self.leaving:
                 instructions.extend(self._share(self.header, now))
                 retention = self.times.retention_seconds
-                instructions.extend(
-                    clean(self.ledger, self.peers, self.owner, retention, now, today)
-                )
+                instructions.extend(clean(self.ledger, self.peers, retention, now, today))
             if self._stirred and not instructions:
                 instructions.append(Bump())
         return instructions or [Wait()]

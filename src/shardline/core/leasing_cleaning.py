@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from shardline.core.leasing_dealing import free_shards
 from shardline.core.leasing_instructions import Delete, Forget, Save
 from shardline.core.leasing_rows import marked_unlisted
 
@@ -20,16 +19,15 @@ _ROWS_AT_ONCE: Final = 10
 
 
 def clean(
-    ledger: Ledger, peers: Peers, me: str, retention_seconds: float, now: float, today: datetime
+    ledger: Ledger, peers: Peers, retention_seconds: float, now: float, today: datetime
 ) -> Iterator[Save | Delete | Forget]:
     """Return what this worker is on duty to forget, a little at a time."""
     yield from islice(_finished_rows(ledger, peers, retention_seconds, today), _ROWS_AT_ONCE)
     for row in islice(ledger.outdated.values(), _ROWS_AT_ONCE):
         if row.shard_id not in ledger.listed and peers.on_duty(row.shard_id):
             yield Delete(row)
-    owners = {ledger.rows[i].lease_owner for i in free_shards(ledger, peers, me)}
     for beat in peers.buried(now):
-        if beat.worker not in owners and peers.on_duty(beat.worker):
+        if not ledger.owned.get(beat.worker) and peers.on_duty(beat.worker):
             yield Forget(beat)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -38,9 +39,12 @@ class Dealing:
 
     def mine(self, ledger: Ledger, peers: Peers, now: float) -> list[str]:
         """Return the free shards to take, those that were given to me first."""
-        free = [i for i in free_shards(ledger, peers, self._me) if i in ledger.leasable]
-        for shard_id in self._free_since.keys() - set(free):
+        free = free_shards(ledger, peers, self._me) & ledger.leasable
+        for shard_id in self._free_since.keys() - free:
             del self._free_since[shard_id]
+        if not free:
+            self.unowned = 0
+            return []
         common: list[str] = []
         chosen: dict[str, None] = {}
         coming: dict[str, int] = {}
@@ -66,15 +70,12 @@ class Dealing:
         return list(chosen)[: max(0, self._capacity - len(ledger.owned.get(self._me, ())))]
 
 
-def free_shards(ledger: Ledger, peers: Peers, me: str) -> list[str]:
+def free_shards(ledger: Ledger, peers: Peers, me: str) -> set[str]:
     """Return the unfinished shards that nobody alive owns."""
-    return [
-        shard_id
-        for owner, ids in ledger.owned.items()
-        if owner is None or (owner != me and peers.dead(owner))
-        for shard_id in ids
-    ]
+    owners = (o for o in ledger.owned if o is None or (o != me and peers.dead(o)))
+    return set[str]().union(*(ledger.owned[owner] for owner in owners))
 
 
+@lru_cache(maxsize=100_000)
 def _scattered(shard_id: str) -> tuple[int, str]:
     return crc32(shard_id.encode()), shard_id
