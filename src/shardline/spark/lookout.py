@@ -43,6 +43,9 @@ _PAGES_BEFORE_A_TIME: Final = 20
 _FORWARD_BYTES: Final = 4_000_000
 """The most that one look reads ahead, a page more or less."""
 
+_SOON_READ_BYTES: Final = 1_000_000
+"""Half a second of what the service gives of a shard: as long as two or three probes take."""
+
 _PROBES: Final = 2
 _HALVINGS: Final = 20
 _PROBES_PER_SAMPLE: Final = 8
@@ -141,6 +144,7 @@ class Lookout:
             found = self._probe(look, tip, until)
             if found is not None:
                 tip.probed += 1
+                tip.nothing_from = None  # more may arrive there before the next look
                 return Seen(found, at_tip=False)
         return self._read_forward(look, tip, until, look.forward_records)
 
@@ -150,14 +154,17 @@ class Lookout:
         seen = self._read_forward(look, tip, until, look.forward_records)
         if not tip.behind:
             return seen
-        nearest = seen.sight
+        nearest, nothing_from = seen.sight, tip.nothing_from
         for _ in range(_HALVINGS):
-            if _fits_a_page(nearest, tip):
+            if _is_soon_read(nearest, tip):
                 break
             further = self._probe(replace(look, standpoint=_at(nearest)), tip, until)
-            if further is None:
-                break
-            nearest = further
+            if further is not None:
+                nearest = further
+            elif tip.nothing_from == nothing_from:
+                break  # too little time is left to halve
+            nothing_from = tip.nothing_from
+        tip.nothing_from = None
         return self._read_forward(replace(look, standpoint=_at(nearest)), tip, until, None)
 
     def pin(self, shard_id: str) -> Standpoint:
@@ -212,7 +219,7 @@ class Lookout:
                 and behind(look.standpoint.position, found.upto)
                 and (until is None or found.as_of is None or found.as_of <= until)
             ):
-                tip.cursor, tip.at, tip.nothing_from = cursor, found.upto, None
+                tip.cursor, tip.at = cursor, found.upto
                 return found
             tip.nothing_from = at if tip.nothing_from is None else min(at, tip.nothing_from)
         return None
@@ -231,6 +238,7 @@ class Lookout:
     ) -> Seen:
         """Read ahead to the tip or the end, by at most so many records; None: however many."""
         sight = Sight(look.standpoint.position, look.standpoint.as_of)
+        began_at = look.standpoint.as_of
         searching = isinstance(sight.upto, AtTime)
         tip.behind = False
         count = read_bytes = empty = 0
@@ -242,6 +250,7 @@ class Lookout:
             page = self._page(tip.cursor, tip, asked)
             records = _until(page.records, until)
             if records.num_rows:
+                began_at = began_at or time_column(records)[0].as_py()
                 begins = _before(records) if searching and count == 0 else sight.after
                 sight = Sight(*_last(records), begins)
                 tip.at = sight.upto
@@ -265,7 +274,7 @@ class Lookout:
                     return Seen(sight, at_tip=page.behind_ms is None)
         tip.behind = self._service.finds_times
         tip.probed = 0
-        tip.records_per_second = _rate(count, look.standpoint.as_of, sight.as_of)
+        tip.records_per_second = _rate(count, began_at, sight.as_of)
         return Seen(sight, at_tip=False)
 
     def _empty_pages(self, page: Page, tip: _Tip, until: datetime | None, most: int | None) -> int:
@@ -293,12 +302,12 @@ def _at(sight: Sight) -> Standpoint:
     return Standpoint(sight.upto, sight.as_of)
 
 
-def _fits_a_page(sight: Sight, tip: _Tip) -> bool:
+def _is_soon_read(sight: Sight, tip: _Tip) -> bool:
     """Say whether what is left, as dense as before, is read as quickly as probed."""
     if sight.as_of is None or tip.nothing_from is None:
         return False
     left = (tip.nothing_from - sight.as_of).total_seconds()
-    return left * tip.records_per_second < _MOST_RECORDS
+    return left * tip.records_per_second * tip.record_bytes < _SOON_READ_BYTES
 
 
 def _rate(count: int, start: datetime | None, end: datetime | None) -> float:
