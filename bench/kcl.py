@@ -1,8 +1,10 @@
 """The Kinesis Client Library beside us: its Java form, and the daemon that Python users get.
 
 `python -m bench.kcl` prints the table. It needs Java, Maven and the network once, for the jars, and
-DynamoDB Local (`make setup`) for the library's leases. The library is measured from its first
-record to its last, so what it does before, for many seconds, is its own line and not in the ratio.
+DynamoDB Local (`make setup`) for the library's leases. Two times are shown, because neither is fair
+alone and they differ widely: from its first shard opened (its waiting and a cold JVM included), and
+from its first record (what it had read ahead by then left out). The truth lies in between. What it
+does before, for many seconds, is a line of its own.
 """
 
 from __future__ import annotations
@@ -60,6 +62,7 @@ def run(rounds: int = ROUNDS) -> list[Figure]:
     stock = Stock("kcl", 8, RECORDS, 1_000)
     taken: dict[str, list[Run]] = {BASELINE: [], OURS: [], NAME: []}
     waited: list[float] = []
+    delivered: list[float] = []
     with ExitStack() as stack:
         server = stack.enter_context(canned([stock]))
         dynamodb = stack.enter_context(dynamodb_local()).endpoint_url
@@ -67,16 +70,22 @@ def run(rounds: int = ROUNDS) -> list[Figure]:
             for name in (BASELINE, OURS):
                 taken[name].append(run_once(server, stock, CONTENDERS[name]))
             began = time.perf_counter()
-            taken[NAME].append(_read(server, stock, folder, dynamodb))
+            told, delivering = _read(server, stock, folder, dynamodb)
+            taken[NAME].append(told)
+            delivered.append(delivering)
             waited.append(time.perf_counter() - began - taken[NAME][-1].wall_seconds)
         refused = _try_the_daemon(server, stock, folder, dynamodb)
     walls = {name: [each.wall_seconds for each in runs] for name, runs in taken.items()}
     peak = max(each.peak_rss_kib for each in taken[NAME]) / 1024
+    opened, first = f"{NAME}, from first shard opened", f"{NAME}, from first record"
     return [
-        Figure(NAME, f"{BASELINE}, wall", ratios(walls[BASELINE], walls[NAME]),
-               note=f"first record to last, in CBOR, {peak:.0f} MiB"),
-        Figure(OURS, f"{NAME}, wall", ratios(walls[NAME], walls[OURS])),
-        Figure(f"{NAME}, start to first record", "", tuple(waited), "s", note="leases of 2 s"),
+        Figure(opened, f"{BASELINE}, wall", ratios(walls[BASELINE], walls[NAME]),
+               note=f"its waiting and a cold JVM included, {peak:.0f} MiB"),
+        Figure(first, f"{BASELINE}, wall", ratios(walls[BASELINE], delivered),
+               note="what it read ahead is left out"),
+        Figure(OURS, opened, ratios(walls[NAME], walls[OURS])),
+        Figure(OURS, first, ratios(delivered, walls[OURS])),
+        Figure(f"{NAME}, start to first shard", "", tuple(waited), "s", note="leases of 2 s"),
         Figure(f"KCLPY's daemon {VERSION}", BASELINE, (), note=f"FAILED: {refused}"),
     ]  # fmt: skip
 
@@ -119,7 +128,8 @@ def _java(program: str) -> str:
     return str(java_home() / "bin" / program)
 
 
-def _read(server: Server, stock: Stock, folder: Path, dynamodb: str) -> Run:
+def _read(server: Server, stock: Stock, folder: Path, dynamodb: str) -> tuple[Run, float]:
+    """Let the library read; return what that cost, and the seconds from first record to last."""
     with TemporaryDirectory() as out:
         deliveries = Path(out) / "deliveries"
         command = [_java("java"), "-cp", _classpath(folder), "KclReader", server.endpoint_url]
@@ -128,7 +138,9 @@ def _read(server: Server, stock: Stock, folder: Path, dynamodb: str) -> Run:
             command, capture_output=True, text=True, check=True, timeout=LIMIT_SECONDS
         )
         server.judge(stock.name, deliveries).require()
-        return Run(**json.loads(done.stdout.splitlines()[-1]))
+        told = json.loads(done.stdout.splitlines()[-1])
+        delivering = told.pop("delivering_seconds")
+        return Run(**told), delivering
 
 
 def _try_the_daemon(server: Server, stock: Stock, folder: Path, dynamodb: str) -> str:

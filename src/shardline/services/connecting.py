@@ -31,7 +31,7 @@ def connect(
 
     What is not given comes from the usual AWS environment variables and files. A server on this
     machine (`endpoint_url="http://127.0.0.1:…"`) needs neither credentials nor region.
-    `wire="cbor"` speaks to Kinesis as the AWS SDK for Java does: half the work a record.
+    `wire="cbor"` speaks to Kinesis as the AWS SDK for Java does: decoded in half the time.
     """
     where = parse_address(address)
     if where.region and region and where.region != region:
