@@ -183,10 +183,10 @@ def _(total: int, loads: Any) -> Level:
     return Level(level_of(total, loads).level, 0)
 
 
-@bug("W-13", "finished shards count", Dealing, "loads")
+@bug("W-13", "finished shards count as held", Dealing, "loads")
 def _(self: Any, ledger: Any, peers: Any, coming: Any = None) -> Any:
-    loads, _ = _loads(self, ledger, peers, coming)
-    return loads, level_of(len(ledger.leasable | ledger.completed), loads)
+    coming = {**(coming or {}), self._me: (coming or {}).get(self._me, 0) + len(ledger.completed)}
+    return _loads(self, ledger, peers, coming)
 
 
 @bug("W-14", "a deleted row is not made again", Making, "make")
