@@ -130,6 +130,7 @@ class Consumer:
 
     def __init__(self, world: World, checker: PromiseChecker, bug: Bug = Bug.NONE) -> None:
         self.world, self.checker, self.bug = world, checker, bug
+        self.known = {shard.id for shard in world.listing()}
         self.checkpoints: dict[str, int] = {}
         self.drained: set[str] = set()
         self.gone: set[str] = set()
@@ -165,6 +166,7 @@ class Consumer:
         listed = self.world.listing()
         if self.bug is Bug.FIRST_PAGE_ONLY:
             listed = listed[:_LISTING_PAGE]
+        self.known |= {shard.id for shard in listed}
         self._ask_for_the_missing(listed)
         drained = set(self.drained)
         match self.bug:
@@ -174,17 +176,19 @@ class Consumer:
                 listed = [Shard(s.id, s.parents[:1], s.hash_range, s.first, s.last) for s in listed]
             case Bug.CLOSED_IS_DRAINED:
                 drained |= {s.id for s in listed if s.closed}
-        lineage = trace(listed, drained=drained, known=self.checkpoints.keys(), gone=self.gone)
+        lineage = trace(listed, drained=drained, known=self.known, gone=self.gone)
         return [s for s in lineage.readable if s.id in self.world.stored]
 
     def _ask_for_the_missing(self, listed: Sequence[Shard]) -> None:
-        lineage = trace(listed, drained=self.drained, known=self.checkpoints.keys(), gone=self.gone)
+        lineage = trace(listed, drained=self.drained, known=self.known, gone=self.gone)
         for shard_id in lineage.undiscovered:
             if self.bug is Bug.MISSING_IS_GONE:
                 self.gone.add(shard_id)
             elif shard_id in self.world.trimmed:  # the service says so for this very shard
                 self.gone.add(shard_id)
-                self.checker.gap(shard_id)
+                # Between it and what is listed others may have come and gone, unseen.
+                for lost in self.world.trimmed - self.drained:
+                    self.checker.gap(lost)
         for shard_id in lineage.gaps:
             self.drained.add(shard_id)
 

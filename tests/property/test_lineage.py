@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shardline.core.lineage import State, trace, uncovered
@@ -26,6 +26,7 @@ def test_every_key_in_order_and_nothing_lost_through_any_history(steps: list[int
 @pytest.mark.req("K-02", "K-21")
 @pytest.mark.case("L-03", "L-17")
 @given(histories)
+@example([256, 0, 1, 292, 572, 572])  # a lineage that comes and goes before anybody looks again
 def test_trims_make_declared_gaps_and_nothing_else(steps: list[int]) -> None:
     play(steps).require()
 
