@@ -69,8 +69,6 @@ __all__ = ["Held", "LeaseTimes", "Leasing"]
 
 _STORY_LINES: Final = 60
 _TAKES_AT_ONCE: Final = 200
-_HELD_AT_FIRST: Final = 20
-"""The most leases in the first moments: a fleet that starts together shows up bit by bit."""
 
 
 class Leasing:
@@ -98,17 +96,13 @@ class Leasing:
         self._making = Making(owner, self.times.lease_seconds)
         self._beat = Heartbeat(app_name, stream_name, owner, capacity=capacity)
         self._beat_stored: Heartbeat | None = None
-        self._renewed_at = self._first_renewed_at = float("-inf")
+        self._renewed_at = float("-inf")
         self._signed_at: float | None = None
         self._work: dict[str, Work] = {}
         self._told: dict[str, tuple[int, bool]] = {}
         """What the consumer works on: the epoch, and whether it is to finish."""
         self._unverified: set[str] = set()
         """Mine before I failed to renew, or written without an answer: to be read again."""
-        self._just_read: set[str] = set()
-        """Rows as the table had them at the last look: only these are worth a take."""
-        self.must_read = False
-        """Whether there is something to take that was not just read."""
         self._missed: set[str] = set()
         """Known, and missing from a page: to be read."""
         self._stirred = False
@@ -139,7 +133,6 @@ class Leasing:
 
     def read_rows(self, asked: Collection[str], rows: Mapping[str, LeaseRow], now: float) -> None:
         """Tell of a consistent read: what was asked for and is not there does not exist."""
-        self._just_read = set(rows)
         for shard_id in asked:
             row = rows.get(shard_id)
             if row is not None:
@@ -212,9 +205,7 @@ class Leasing:
         for standing in ledger.lineage.standings.values():
             if len(wanted) >= budget:
                 break
-            for shard_id in standing.waits_for:
-                if shard_id in ledger.rows:
-                    wanted[shard_id] = None
+            wanted.update((i, None) for i in standing.waits_for if i in ledger.rows)
         return list(wanted)[:budget]
 
     def unknown_shards(self) -> list[str]:
@@ -276,8 +267,6 @@ class Leasing:
             case Renew(new) | RequestHandover(new):
                 self._beat = self._beat_stored = new
                 self._renewed_at = now
-                if self._first_renewed_at == float("-inf"):
-                    self._first_renewed_at = now
             case Bump() if header is not None:
                 self._stirred = False
                 self.saw_header(header)
@@ -285,7 +274,6 @@ class Leasing:
             case Create(new) | Take(new) | Save(new) | Release(new):
                 self._note(now, said(did))
                 self.ledger.remember(new)
-                self._just_read.add(new.shard_id)
                 self._after_write(new, now)
                 if isinstance(did, Take):
                     self._work[new.shard_id].taken_at_epoch = did.expected.epoch
@@ -308,7 +296,6 @@ class Leasing:
                     now, f"refused: {said(did)}; {current.lease_owner} is at {current.version}"
                 )
                 self.ledger.remember(current)
-                self._just_read.add(current.shard_id)
             case (Create(new) | Take(new) | Save(new) | Release(new), None):
                 self._note(now, f"the row of {new.shard_id} is gone")
                 self.ledger.missed(new.shard_id)
@@ -443,15 +430,15 @@ class Leasing:
     def _share(self, header: Header, now: float) -> Iterator[Instruction]:
         """Make what is missing, take what is free, and ask for the rest of my share."""
         yield from self._making.make(header, self.ledger, self.peers, now)
-        chosen = self._dealing.mine(self.ledger, self.peers, now)[:_TAKES_AT_ONCE]
-        if now - self._first_renewed_at < self.times.renew_seconds:
-            chosen = chosen[: max(0, _HELD_AT_FIRST - len(self.mine))]
-        takes = [i for i in chosen if i in self._just_read and i not in self._unverified]
-        self.must_read = len(takes) < len(chosen)
+        takes = [
+            i
+            for i in self._dealing.mine(self.ledger, self.peers, now)[:_TAKES_AT_ONCE]
+            if i not in self._unverified
+        ]
         for shard_id in takes:
             row = self.ledger.rows[shard_id]
             yield Take(taken(row, self.owner), row)
-        if not chosen:
+        if not takes:
             loads, level = self._dealing.loads(self.ledger, self.peers)
             self._handovers.ask(self.ledger, self.peers, loads, level.level, now)
 

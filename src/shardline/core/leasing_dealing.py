@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 from shardline.core.leasing_balance import Level, Load, dealt, level_of
-
-_LEFT_AT_ONCE: Final = 3
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,10 +62,9 @@ class Dealing:
         loads, level = self.loads(ledger, peers, coming)
         self.unowned = level.left_over
         chosen.update(dict.fromkeys(dealt(common, loads, level.level, self._me)))
-        # Dealt to somebody that does not come for it: anybody's, but not everybody's at once.
-        left = [i for i in common if now - self._free_since[i] >= self._lease_seconds]
-        left.sort(key=lambda i: _scattered(f"{self._me} {i}"))
-        chosen.update(dict.fromkeys(left[:_LEFT_AT_ONCE]))
+        for shard_id in common:  # dealt to somebody that does not come for it
+            if now - self._free_since[shard_id] >= self._lease_seconds:
+                chosen[shard_id] = None
         if self._capacity is None:
             return list(chosen)
         return list(chosen)[: max(0, self._capacity - len(ledger.owned.get(self._me, ())))]

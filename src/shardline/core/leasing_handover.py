@@ -25,8 +25,6 @@ class Handovers:
     def __init__(self, me: str, lease_seconds: float) -> None:
         self._me = me
         self._patience_seconds = 3 * lease_seconds
-        self._wait_seconds = lease_seconds / 2
-        self._short_since = float("inf")
         self.asked_at: dict[str, float] = {}
         """The shards that I ask for, and since when."""
         self.giving: dict[str, str] = {}
@@ -43,11 +41,7 @@ class Handovers:
             if impatient or not self._open(shard_id, ledger, richer):
                 del self.asked_at[shard_id]
         others = [load for load in loads if load.worker != self._me]
-        wanted = wanted_from_others(mine, others, level)
-        self._short_since = min(self._short_since, now) if wanted else float("inf")
-        if now - self._short_since < self._wait_seconds:
-            return  # others are still taking what is free, and their heartbeats lag behind that
-        count = wanted - len(self.asked_at)
+        count = wanted_from_others(mine, others, level) - len(self.asked_at)
         for shard_id in list(self.asked_at)[: max(0, -count)]:
             del self.asked_at[shard_id]
         spoken_for = {i for beat in peers.live() for i in beat.asks} if count > 0 else set()

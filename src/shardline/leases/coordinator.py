@@ -7,8 +7,7 @@ call made at once) and in a simulator (each call made, delayed, repeated or lost
 What is read: the header row about once a second; on every renewal, and when the header's counter
 moved, all heartbeats, one page of rows on patrol, and a bounded number of single rows that
 matter now. So reads grow with the number of workers, never with the number of shards. The whole
-table is read at the start, and by a worker that lacks shards and finds those taken that it
-believed to be free.
+table is read once, at the start.
 """
 
 from __future__ import annotations
@@ -48,7 +47,6 @@ from shardline.leases.port import Conflict, LeaseTable, TableUnavailable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from shardline.core.leasing_rows import LeaseRow
     from shardline.core.leasing_times import LeaseTimes
     from shardline.core.leasing_work import Held
     from shardline.services.port import StreamService
@@ -125,7 +123,6 @@ class Coordinator:
         self._joined = False
         self._moves_seen = -1
         self._looked_at = self._listed_at = self._described_at = float("-inf")
-        self._scanned_at = float("-inf")
         self._patrol_after: str | None = None
         self._warned_of = 0
         self._lock = RLock()
@@ -277,7 +274,14 @@ class Coordinator:
         """Find the stream and the table, and read everything once, before the first heartbeat."""
         table, leasing = self._table, self.leasing
         yield table.prepare
-        rows = yield from self._scan()
+        rows = []
+        after: str | None = None
+        while True:
+            page = yield partial(table.scan_rows, *self._space, after, _SCAN_ROWS)
+            rows.extend(page.rows)
+            after = page.next_after
+            if after is None:
+                break
         generation = max((row.epoch // EPOCHS_PER_MOVE for row in rows), default=0)
         yield from self._find_stream(generation, known=bool(rows))
         leasing.saw_rows(rows, None, None)
@@ -290,18 +294,6 @@ class Coordinator:
         self._listed_at = self._clock()
         self._joined = True
         logger.info("%s joined: %d shards, %d rows", self.owner, len(shards), len(rows))
-
-    def _scan(self) -> Steps[list[LeaseRow]]:
-        """Read all rows: at the start, and when looking for free shards with old knowledge."""
-        rows: list[LeaseRow] = []
-        after: str | None = None
-        while True:
-            page = yield partial(self._table.scan_rows, *self._space, after, _SCAN_ROWS)
-            rows.extend(page.rows)
-            after = page.next_after
-            if after is None:
-                self._scanned_at = self._clock()
-                return rows
 
     def _find_stream(self, generation: int = 0, *, known: bool = False) -> Steps[None]:
         """Describe the stream, and make or replace its header row where that is due."""
@@ -366,13 +358,10 @@ class Coordinator:
         for worker in leasing.peers.suspects(self._clock()):
             beat = yield partial(table.read_heartbeat, *space, worker)
             leasing.read_heartbeat(worker, beat, self._clock())
-        if leasing.must_read and self._clock() - self._scanned_at >= leasing.times.renew_seconds:
-            leasing.saw_rows((yield from self._scan()), None, None)
-        else:
-            after = self._patrol_after
-            page = yield partial(table.scan_rows, *space, after, PATROL_ROWS)
-            self._patrol_after = page.next_after
-            leasing.saw_rows(page.rows, after, page.next_after)
+        after = self._patrol_after
+        page = yield partial(table.scan_rows, *space, after, PATROL_ROWS)
+        self._patrol_after = page.next_after
+        leasing.saw_rows(page.rows, after, page.next_after)
         yield from self._list(moved)
         yield from self._read_wanted()
         self._looked_at = self._clock()
@@ -403,13 +392,9 @@ class Coordinator:
 
     def _act(self) -> Steps[None]:
         """Write what the rules say, until there is nothing more to write."""
-        leasing, read = self.leasing, False
+        leasing = self.leasing
         for _ in range(_ROUNDS_PER_TICK):
             decided = leasing.decide(self._clock(), self._today())
-            if leasing.must_read and not read:
-                read = True
-                yield from self._read_wanted()
-                continue
             if isinstance(decided[0], Wait):
                 break
             for instruction in decided:
