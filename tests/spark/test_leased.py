@@ -35,6 +35,7 @@ def stop(team: Team, member: Member) -> None:
     member.ask_to_stop()
     assert member.wait(120) == 0, member.output[-3000:]
     assert "every lease handed back, nothing to repeat" in member.last_words()
+    assert "Traceback" not in member.output
     assert member.name not in team.held()
 
 
