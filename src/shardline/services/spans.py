@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from collections import Counter
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 Places: TypeAlias = npt.NDArray[np.int64]
 
 _WORDS: Final = (8, 4, 2, 1)
-_CHUNK_BYTES: Final = 1 << 18
-"""What stays in a processor's cache while it is looked at twice."""
+_MOST_STRIDE: Final = 254
+_ZERO, _NINE = b"09"
 
 
 def stands_at(body: bytes, places: Places, literal: bytes) -> npt.NDArray[np.bool_]:
@@ -23,6 +28,8 @@ def stands_at(body: bytes, places: Places, literal: bytes) -> npt.NDArray[np.boo
 def column_is(windows: npt.NDArray[np.uint8], column: int, literal: bytes) -> npt.NDArray[np.bool_]:
     """Say for each row whether the literal stands at this column, comparing words of bytes."""
     count, width = windows.shape
+    if not count:
+        return np.ones(0, bool)
     size = next(size for size in _WORDS if size <= len(literal))
     good: npt.NDArray[np.bool_] | None = None
     for start in {*range(0, len(literal) - size + 1, size), len(literal) - size}:
@@ -34,22 +41,48 @@ def column_is(windows: npt.NDArray[np.uint8], column: int, literal: bytes) -> np
     return np.ones(count, bool) if good is None else good
 
 
-def places_of(body: bytes, literal: bytes, begin: int) -> Places:
-    """Find every place of a literal, from a place on. Its first three bytes must not be the same.
+def places_of_each(body: bytes, literals: Sequence[bytes], begin: int) -> list[Places]:
+    """Find every place of each literal, of at least two bytes, from a place on.
 
-    Looked for are its first two bytes at even places and its next two, which stand there where it
-    is at an odd one; what is found is then compared as a whole.
+    Only every so many bytes a pair is looked at: every literal is long enough to cover one. Which
+    of the literal's pairs that is says where it would begin; then it is compared as a whole.
     """
-    pairs = np.frombuffer(body, "<u2", len(body) // 2)
-    at_even, at_odd = (int.from_bytes(literal[n : n + 2], "little") for n in (0, 1))
-    found = [np.empty(0, np.int64)]
-    for start in range(begin // 2, len(pairs), _CHUNK_BYTES // 2):
-        chunk = pairs[start : start + _CHUNK_BYTES // 2]
-        found.append(np.flatnonzero((chunk == at_even) | (chunk == at_odd)) + start)
-    hits = np.concatenate(found)
-    places: Places = 2 * hits - (pairs[hits] == at_odd)
-    places = places[(places >= begin) & (places <= len(body) - len(literal))]
-    return places[stands_at(body, places, literal)]
+    stride = min(_MOST_STRIDE, *(len(literal) - 1 for literal in literals))
+    stride -= stride % 2 if stride > 1 else 0  # even places are read faster
+    even = begin - begin % 2
+    count = max(0, (len(body) - even - 2) // stride + 1)
+    pairs = np.ndarray((count,), "<u2", body, even, strides=(stride,)).astype(np.intp)
+    found = []
+    for literal in literals:
+        first_offsets, *more_offsets = _offsets_by_pair(literal[: stride + 1])
+        offsets = first_offsets.take(pairs)
+        hits = np.flatnonzero(offsets.astype(bool))
+        places: Places = hits * stride - offsets[hits] + (even + 1)
+        for others in more_offsets:  # of a pair that occurs again
+            offsets = others.take(pairs[hits])
+            again = np.flatnonzero(offsets)
+            places = np.append(places, hits[again] * stride - offsets[again] + (even + 1))
+        places = places[(places >= begin) & (places <= len(body) - len(literal))]
+        places = places[stands_at(body, places, literal)]
+        found.append(np.sort(places, kind="stable") if more_offsets else places)
+    return found
+
+
+@lru_cache(maxsize=32)
+def _offsets_by_pair(literal: bytes) -> list[npt.NDArray[np.uint8]]:
+    """Make tables of where in a literal each pair of bytes stands, plus one; 0 is nowhere.
+
+    The second table holds where a pair stands again, and so on.
+    """
+    tables: list[npt.NDArray[np.uint8]] = []
+    seen: Counter[bytes] = Counter()
+    for offset in range(len(literal) - 1):
+        pair = literal[offset : offset + 2]
+        if seen[pair] == len(tables):
+            tables.append(np.zeros(1 << 16, np.uint8))
+        tables[seen[pair]][int.from_bytes(pair, "little")] = offset + 1
+        seen[pair] += 1
+    return tables
 
 
 def windows_at(body: bytes, places: Places, size: int) -> npt.NDArray[np.uint8]:
@@ -78,3 +111,13 @@ def copied_out(data: bytes, begins: Places, ends: Places) -> pa.Array:
 def texts(body: bytes, begins: Places, ends: Places) -> pa.Array:
     """Copy out values that are texts. Raises `ValueError` for one that is not UTF-8."""
     return copied_out(body, begins, ends).cast(pa.string())
+
+
+def digits(rows: npt.NDArray[np.uint8]) -> pa.Array:
+    """Make texts of rows that are all digits. Raises `ValueError` for one that is not."""
+    texts_ = np.ascontiguousarray(rows)
+    if len(texts_) and (texts_.min() < _ZERO or texts_.max() > _NINE):
+        raise ValueError("a number is not of digits")
+    offsets = np.arange(len(rows) + 1, dtype=np.int32) * rows.shape[1]
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(texts_)]
+    return pa.Array.from_buffers(pa.string(), len(rows), buffers)

@@ -1,14 +1,13 @@
 """The records of a big Kinesis body all at once: positions found by numpy, values moved by Arrow.
 
 Every record of a body usually looks like the first: the same fields in the same order, no spaces,
-no escapes. Where that is so, the positions of the quotes say where each value lies. All of it is
+no escapes. Where that is so, the places of the names say where each value lies. All of it is
 verified, and whatever does not fit is left to the typed decoder, so both always agree.
 """
 
 from __future__ import annotations
 
 import re
-from itertools import accumulate
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -17,16 +16,27 @@ import pyarrow.compute as pc
 from pybase64 import b64decode
 
 from shardline.services.columns import KINESIS_COLUMNS
-from shardline.services.spans import Places, copied_out, stands_at, texts
+from shardline.services.spans import (
+    Places,
+    copied_out,
+    digits,
+    places_of_each,
+    stands_at,
+    texts,
+    windows_at,
+)
 from shardline.services.wire import times
 
 _ARRAY: Final = b'"Records":['
 _FIELD: Final = re.compile(rb'"([A-Za-z]+)":(?:(")[^"\\]*"|[-+.0-9eE]+)([,}])')
 _TIME_FIELD: Final = b"ApproximateArrivalTimestamp"
-_FIELDS: Final = {b"PartitionKey", b"Data", b"SequenceNumber", _TIME_FIELD}
+_NUMBER_FIELD: Final = b"SequenceNumber"
+_FIELDS: Final = {b"PartitionKey", b"Data", _NUMBER_FIELD, _TIME_FIELD}
+_LONGEST_NUMBER: Final = 24
 _QUOTE: Final = ord('"')
 _PAD: Final = ord("=")
 _BACKSLASH: Final = ord("\\")
+_SPACE: Final = ord(" ")
 _DIGIT: Final = ord("A")
 
 
@@ -35,6 +45,17 @@ class _Field(NamedTuple):
     quoted: bool
     literal: bytes
     """What stands before the value, from the brace or comma before the name on."""
+
+    @property
+    def any_length(self) -> bool:
+        """Whether values differ in length, and are searched for: not numbers, in either form."""
+        return self.quoted and self.name != _NUMBER_FIELD
+
+
+class _Found(NamedTuple):
+    places: dict[bytes, tuple[Places, Places]]
+    """Where the values of each field begin and end."""
+    stop: int
 
 
 class Records(NamedTuple):
@@ -62,14 +83,14 @@ def decode_alike(body: bytes) -> Records | None:
         quoted = {
             field.name: texts(body, *places[field.name])
             for field in fields
-            if field.quoted and field.name != b"Data"
+            if field.any_length and field.name != b"Data"
         }
-        if any(_has_escapes(values) for values in quoted.values()):
+        if not all(_are_plain(values) for values in quoted.values()):
             return None
         columns = [
             quoted[b"PartitionKey"],
             data,
-            quoted[b"SequenceNumber"],
+            _numbers(body, *places[_NUMBER_FIELD]),
             _times(body, *places[_TIME_FIELD]),
         ]
     except ValueError:  # bad base64, UTF-8 or number: the typed decoder says what is wrong
@@ -95,45 +116,55 @@ def _fields_of_first(body: bytes, start: int) -> list[_Field] | None:
     return None
 
 
-def _find_values(
-    body: bytes, start: int, fields: list[_Field]
-) -> tuple[dict[bytes, tuple[Places, Places]], int] | None:
-    """Find where each field's values begin and end, and where the records stop."""
-    bytes_ = np.frombuffer(body, np.uint8)
-    quotes = np.flatnonzero(bytes_[start:] == _QUOTE) + start
-    # A record's quotes in order: two around each name, then two around each value that has any.
-    per_record = sum(4 if field.quoted else 2 for field in fields)
-    closings = list(accumulate((4 if field.quoted else 2 for field in fields), initial=-1))[1:]
-    names = [0, *(closing + 1 for closing in closings[:-1])]
-    # What follows the records has quotes too; its rows fail the check, and end the records.
-    rows = quotes[: len(quotes) // per_record * per_record].reshape(-1, per_record)
-    good = np.ones(len(rows), bool)
-    for field, name, closing in zip(fields, names, closings, strict=True):
-        good &= stands_at(body, rows[:, name] - 1, field.literal)
-        if field.quoted:
-            good &= rows[:, closing - 1] - rows[:, name] == len(field.literal) - 2
-    for (field, closing), name in zip(zip(fields, closings, strict=True), names[1:], strict=False):
-        if field.quoted:
-            good &= rows[:, name] - rows[:, closing] == 2
-    count = len(rows) if good.all() else int(np.argmin(good))
-    rows = rows[:count]
-    last, closing = fields[-1], closings[-1]
-    # Every record but the last ends three bytes before the next one's first name: `},{"`.
-    ending = body.find(b"}", int(rows[-1, closing]) + 1)
-    ends = np.append(rows[1:, 0] - 3, ending)
-    if body[ending + 1 : ending + 2] != b"]" or not stands_at(body, ends[:-1], b"},").all():
-        return None
-    if last.quoted and not (ends - rows[:, closing] == 1).all():
-        return None
+def _find_values(body: bytes, start: int, fields: list[_Field]) -> _Found | None:
+    """Find where each field's values begin and end, and where the records stop.
+
+    A value ends where the next field's name is found, the last one where the next record begins.
+    """
+    first, last = fields[0], fields[-1]
+    names = [*(field.literal for field in fields[1:]), b"}," + first.literal]
+    closings = [b'"' * field.quoted + name for field, name in zip(fields, names, strict=True)]
+    searched = [c for f, c in zip(fields, closings, strict=True) if f is last or f.any_length]
+    found = dict(zip(searched, places_of_each(body, searched, start), strict=True))
+    next_records = found[closings[-1]]
+    begins = np.append(start + len(first.literal), next_records + len(closings[-1]))
+    ending, end_of_all = -1, b'"' * last.quoted + b"}]"
     places: dict[bytes, tuple[Places, Places]] = {}
-    for index, (field, name) in enumerate(zip(fields, names, strict=True)):
-        begin = rows[:, name] + len(field.literal) - 1
-        if field.quoted:
-            places[field.name] = begin, rows[:, closings[index]]
+    for field, closing in zip(fields, closings, strict=True):
+        if field is last:
+            ending = body.find(end_of_all[:1], int(begins[-1]))
+            ends = np.append(next_records, ending)
+        elif field.any_length:
+            ends = found[closing]
+        elif field.quoted:
+            ends = _as_long_as_first(body, begins, closing)
         else:
-            following = ends if field is last else rows[:, names[index + 1]] - 1
-            places[field.name] = begin, following
-    return places, ending + 1
+            ends = _ends_of_numbers(body, begins, closing)
+        if len(ends) != len(begins) or (ends < begins).any():
+            return None
+        places[field.name] = begins, ends
+        begins = ends + len(closing)
+    if not body.startswith(end_of_all, ending):
+        return None
+    return _Found(places, ending + len(end_of_all) - 1)
+
+
+def _as_long_as_first(body: bytes, begins: Places, closing: bytes) -> Places:
+    """Return where texts end that are all as long as the first, or else where they are found to."""
+    ends = begins + (body.find(b'"', int(begins[0])) - int(begins[0]))
+    if stands_at(body, ends, closing).all():
+        return ends
+    return places_of_each(body, [closing], int(begins[0]))[0]
+
+
+def _ends_of_numbers(body: bytes, begins: Places, closing: bytes) -> Places:
+    """Return where numbers end: at the first comma, behind which the next name must stand."""
+    width = max(1, min(_LONGEST_NUMBER, len(body) - int(begins[-1])))
+    commas = np.flatnonzero(windows_at(body, begins, width) == closing[0])[::-1]
+    lengths = np.zeros(len(begins), np.int64)
+    lengths[commas // width] = commas % width  # of many, the first is set last
+    ends = begins + lengths
+    return ends[stands_at(body, ends, closing)]
 
 
 def _times(body: bytes, begins: Places, ends: Places) -> pa.Array:
@@ -141,17 +172,28 @@ def _times(body: bytes, begins: Places, ends: Places) -> pa.Array:
     return times(seconds.to_numpy(), len(seconds))
 
 
-def _has_escapes(values: pa.Array) -> bool:
-    """Say whether a backslash stands anywhere: what follows it is not what it seems."""
+def _numbers(body: bytes, begins: Places, ends: Places) -> pa.Array:
+    size = int(ends[0] - begins[0])
+    if size and (ends - begins == size).all():
+        return digits(windows_at(body, begins, size))
+    texts_ = texts(body, begins, ends)
+    if not _are_plain(texts_):
+        raise ValueError("a sequence number is not of digits")
+    return texts_
+
+
+def _are_plain(values: pa.Array) -> bool:
+    """Say whether all that stands in texts means itself: no escapes, no quotes, no controls."""
     _, offsets, data = values.buffers()
     size = int(np.frombuffer(offsets, np.int32)[len(values)])
-    return bool((np.frombuffer(data, np.uint8, size) == _BACKSLASH).any())
+    text = np.frombuffer(data, np.uint8, size)
+    return not ((text == _BACKSLASH) | (text == _QUOTE) | (text < _SPACE)).any()
 
 
 def _decoded(body: bytes, begins: Places, ends: Places) -> pa.Array | None:
     """Decode all base64 in one go: once its padding is made digits, it is one long text."""
     lengths = ends - begins
-    if (lengths % 4).any() or not lengths.all():
+    if (lengths & 3).any() or not lengths.all():
         return None
     text = np.frombuffer(copied_out(body, begins, ends).buffers()[2], np.uint8)[: lengths.sum()]
     stops = np.cumsum(lengths)
@@ -161,5 +203,5 @@ def _decoded(body: bytes, begins: Places, ends: Places) -> pa.Array | None:
         padding += text[stops - from_end] == _PAD
         text[padded] = _DIGIT
     decoded = b64decode(text.data, validate=True)  # refuses any padding that is left
-    stops = stops // 4 * 3
-    return copied_out(decoded, stops - lengths // 4 * 3, stops - padding)
+    stops = (stops >> 2) * 3
+    return copied_out(decoded, stops - (lengths >> 2) * 3, stops - padding)

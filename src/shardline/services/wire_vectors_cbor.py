@@ -20,7 +20,8 @@ from shardline.services.spans import (
     Places,
     column_is,
     copied_out,
-    places_of,
+    digits,
+    places_of_each,
     texts,
     windows_at,
     words_at,
@@ -43,14 +44,15 @@ _MANY: Final = 24
 _EXTRA_BYTES: Final = np.array([0] * 24 + [1, 2, 4] + [0] * 5)
 """How many bytes of length follow the first, by its lower five bits."""
 _SHIFT: Final = np.array([0] * 24 + [24, 16, 0] + [0] * 5, np.uint32)
-_LARGEST_INFO: Final = 26
+_SMALLEST_LONG_INFO, _LARGEST_INFO = 24, 26
 _LENGTH_TYPES: Final = {24: "u1", 25: ">u2", 26: ">u4"}
 
 
 class _Field(NamedTuple):
     name: str
     literal: bytes
-    """The name as it is written, and what stands before a value of fixed size."""
+    """The name as it is written, what stands before it if it is the first, and what stands before a
+    value of fixed size."""
     fixed_bytes: int | None
     """How long each value is: times and sequence numbers are as long as those of the first."""
 
@@ -61,11 +63,17 @@ class _Field(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    map_head: bytes
     runs: list[list[_Field]]
     """The fields in order; only the last of a run has values of any length."""
     has_break: bool
     size_bytes: int
+
+    @property
+    def landmark(self) -> tuple[_Field, int]:
+        """The field with the longest literal at a fixed place in every record, and that place."""
+        run = self.runs[0]
+        field = max(run, key=lambda field: len(field.literal))
+        return field, sum(each.size_bytes for each in run[: run.index(field)])
 
 
 class _Walked(NamedTuple):
@@ -91,12 +99,13 @@ def decode_alike_cbor(body: bytes, at_least: int = _MANY) -> Records | None:
         return None
     if shape is None or len(body) // shape.size_bytes < at_least:
         return None
-    # Data that holds the marker as well fails the check of where the next record starts.
-    starts = places_of(body, shape.map_head + shape.runs[0][0].literal, first)
+    landmark, distance = shape.landmark
+    # Data that holds the landmark as well fails the check of where the next record starts.
+    starts = places_of_each(body, [landmark.literal], first + distance)[0] - distance
     if not len(starts):
         return None
     try:
-        walked = _walk(body, starts + len(shape.map_head), shape)
+        walked = _walk(body, starts, shape)
         following = walked.ends[:-1] == starts[1:]
         rows = len(starts) if following.all() else int(np.argmin(following)) + 1
         stop = int(walked.ends[rows - 1])
@@ -105,7 +114,7 @@ def decode_alike_cbor(body: bytes, at_least: int = _MANY) -> Records | None:
         columns = [
             texts(body, *(each[:rows] for each in walked.spans["PartitionKey"])),
             copied_out(body, *(each[:rows] for each in walked.spans["Data"])),
-            _numbers(walked.fixed[_NUMBER_FIELD][:rows]),
+            digits(walked.fixed[_NUMBER_FIELD][:rows]),
             _times(walked.fixed[_TIME_FIELD][:rows]),
         ]
     except ValueError:  # cut short, bad UTF-8 or digits: the simple decoder says where
@@ -147,15 +156,15 @@ def _shape_of_first(body: bytes, place: int) -> _Shape | None:
     kind, info, count, behind = read_head(body, place)
     if kind != _MAP:
         return None
-    start, map_head, place = place, body[place:behind], behind
+    start, before, place = place, body[place:behind], behind
     has_break = info == _WITHOUT_END
     fields: list[_Field] = []
     while body[place : place + 1] != _BREAK if has_break else len(fields) < count:
         name, place = decode_at(body, place)
         if not isinstance(name, str):
             return None
-        literal = head(_TEXT, len(name.encode())) + name.encode()
-        fixed_bytes = None
+        literal = before + head(_TEXT, len(name.encode())) + name.encode()
+        before, fixed_bytes = b"", None
         if name == _TIME_FIELD:
             literal, fixed_bytes = literal + _TIME_HEAD, _TIME_BYTES
         elif name == _NUMBER_FIELD:
@@ -171,11 +180,12 @@ def _shape_of_first(body: bytes, place: int) -> _Shape | None:
         runs[-1].append(field)
         if field.fixed_bytes is None:
             runs.append([])
-    return _Shape(map_head, [run for run in runs if run], has_break, place - start)
+    return _Shape([run for run in runs if run], has_break, place - start)
 
 
 def _walk(body: bytes, places: Places, shape: _Shape) -> _Walked:
-    """Go through all records at once, from the first name of each on."""
+    """Go through all records at once, from the start of each on."""
+    landmark, _ = shape.landmark
     spans: dict[str, tuple[Places, Places]] = {}
     fixed: dict[str, npt.NDArray[np.uint8]] = {}
     good = np.ones(len(places), bool)
@@ -183,7 +193,7 @@ def _walk(body: bytes, places: Places, shape: _Shape) -> _Walked:
         windows = windows_at(body, places, sum(field.size_bytes for field in run))
         column = 0
         for field in run:
-            if field is not shape.runs[0][0]:  # by that one they were found
+            if field is not landmark:  # by that one they were found
                 good &= column_is(windows, column, field.literal)
             column += field.size_bytes
             if field.fixed_bytes:
@@ -212,23 +222,16 @@ def _lengths(
         dtype = _LENGTH_TYPES[int(info[0])]
         lengths = words_at(body, places + 1, dtype).astype(np.int64)
         return places + 1 + np.dtype(dtype).itemsize, lengths, fits
+    if len(info) and info.max() < _SMALLEST_LONG_INFO:
+        return places + 1, info, fits
     words = words_at(body, places + 1, ">u4").astype(np.uint32)
     lengths = np.where(info < 24, info, words >> _SHIFT[info])
     return places + 1 + _EXTRA_BYTES[info], lengths, fits
 
 
-def _numbers(rows: npt.NDArray[np.uint8]) -> pa.Array:
-    digits = np.ascontiguousarray(rows)
-    if not (digits - ord("0") < 10).all():
-        raise ValueError("a sequence number is not of digits")
-    offsets = np.arange(len(rows) + 1, dtype=np.int32) * rows.shape[1]
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(digits)]
-    return pa.Array.from_buffers(pa.string(), len(rows), buffers)
-
-
 def _times(rows: npt.NDArray[np.uint8]) -> pa.Array:
-    if rows[:, :2].any():
+    milliseconds = np.ascontiguousarray(rows).view(">i8").reshape(-1).astype(np.int64)
+    if (milliseconds >> 48).any():
         raise ValueError("a time lies thousands of years ahead")
-    milliseconds = np.ascontiguousarray(rows).view(">i8").reshape(-1)
-    micros = milliseconds.astype(np.int64) * 1000
+    micros = milliseconds * 1000
     return pa.Array.from_buffers(TIME, len(rows), [None, pa.py_buffer(micros)])
