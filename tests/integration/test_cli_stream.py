@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -15,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from shardline.cli import app
-from shardline.core.leasing_rows import Heartbeat, LeaseRow
+from shardline.core.leasing_rows import Heartbeat, LeaseRow, released
 from shardline.core.shards import TRIM_HORIZON, After, AtTime, SequenceNumber
 from shardline.leases.opening import open_table
 from shardline.local import Service
@@ -194,19 +196,39 @@ def test_a_dry_run_changes_nothing_and_release_only_the_owner(
     assert after.version > before.version
 
 
-def test_reset_is_refused_while_somebody_works(table: LeaseTable, address: str) -> None:
+def test_reset_is_refused_while_somebody_works(
+    service: Service, table: LeaseTable, address: str
+) -> None:
     typed = ["leases", "reset", *leased(address), "--all", "--to", "trim_horizon", "--yes"]
     assert "stop the workers first" in CliRunner().invoke(app, typed).stderr
     run(None, "leases", "release", *leased(address), "--all", "--yes")
     table.swap_heartbeat(Heartbeat("billing", "orders", "w2/b"), None)
     assert "stop the workers first" in CliRunner().invoke(app, typed).stderr
     assert table.read_rows("billing", "orders", [FIRST])[FIRST].checkpoint != TRIM_HORIZON
-    run(None, *typed, "--force")
+    run(service, *typed, "--force")
     assert table.read_rows("billing", "orders", [FIRST])[FIRST].checkpoint == TRIM_HORIZON
 
 
-def test_reset_moves_one_shard_to_a_time(table: LeaseTable, address: str) -> None:
-    run(None, "leases", "reset", *leased(address), SECOND, "--to", "2026-01-01T00:00Z", "--yes")
+def test_reset_leaves_finished_shards_alone_that_the_stream_no_longer_lists(
+    service: Service, table: LeaseTable, address: str
+) -> None:
+    row = table.read_rows("billing", "orders", [FIRST])[FIRST]
+    for shard_id in ("shardId-000000000900", "shardId-000000000901"):
+        gone = LeaseRow("billing", "orders", shard_id, row.stream_created_at)
+        table.swap_row(replace(gone, completed=shard_id.endswith("0")), None)
+    table.swap_row(replace(released(row), completed=True), row)
+    typed = ["leases", "reset", *leased(address), "--all", "--to", "trim_horizon"]
+    lines = run(service, *typed, "--dry-run").splitlines()
+    assert lines[-1] == "shardId-000000000900 stays finished: the stream no longer has it"
+    assert [line.split()[2] for line in lines[:-1]] == [FIRST, SECOND, "shardId-000000000901"]
+    done = json.loads(run(service, *typed, "--yes", "--json"))
+    assert done["left_alone"] == ["shardId-000000000900"]
+    rows = table.read_rows("billing", "orders", [FIRST, "shardId-000000000900"])
+    assert [row.completed for row in rows.values()] == [False, True]
+
+
+def test_reset_moves_one_shard_to_a_time(service: Service, table: LeaseTable, address: str) -> None:
+    run(service, "leases", "reset", *leased(address), SECOND, "--to", "2026-01-01T00:00Z", "--yes")
     rows = table.read_rows("billing", "orders", [FIRST, SECOND])
     assert rows[SECOND].checkpoint == AtTime(datetime(2026, 1, 1, tzinfo=UTC))
     assert rows[FIRST].checkpoint == After(SequenceNumber("7"))
@@ -241,6 +263,32 @@ def test_the_dashboard_serves_its_page_until_interrupted(service: Service) -> No
         os.kill(dashboard.pid, signal.SIGINT)
         assert dashboard.wait(timeout=30) == 130
         assert dashboard.stderr.read() == ""
+
+
+def test_the_dashboard_says_that_the_service_is_gone_and_ends_at_once_all_the_same() -> None:
+    with Service() as service:
+        service.create_stream("orders", 1)
+        dashboard = subprocess.Popen(
+            [
+                *(sys.executable, "-c", "from shardline.cli import main; main()"),
+                *("dashboard", "--stream", "kinesis://orders", "--port", "0", "--every", "0.2"),
+                *("--endpoint-url", service.endpoint_url),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+        assert dashboard.stdout is not None
+        url = next(word for word in dashboard.stdout.readline().split() if "http" in word)
+    with dashboard:
+        deadline, notice = time.monotonic() + 60, ""
+        while not notice and time.monotonic() < deadline:
+            with urllib.request.urlopen(f"{url}snapshot", timeout=30) as answer:  # noqa: S310
+                notice = json.load(answer)["notice"]
+        assert "nothing answers at" in notice
+        dashboard.send_signal(signal.SIGINT)
+        assert dashboard.wait(timeout=30) == 130
 
 
 def test_a_lease_table_in_dynamodb_is_found_at_its_own_endpoint(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import socket
@@ -64,6 +65,22 @@ def test_it_says_what_to_copy_serves_and_ends_cleanly(
     assert (running.returncode, rest, errors) == (0, "shardline local: ended.\n", "")
 
 
+def test_as_json_it_says_in_one_line_where_it_is_and_nothing_else() -> None:
+    typed = command("--port", "0", "--stream", "orders:3", "--json")
+    with subprocess.Popen(typed, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        ready = json.loads(process.stdout.readline())
+        kinesis = boto3.client(
+            "kinesis", endpoint_url=ready["endpoint_url"], region_name="us-east-1"
+        )
+        assert kinesis.list_streams()["StreamNames"] == ["orders"]
+        assert ready["event"] == "ready"
+        assert ready["streams"] == [{"name": "orders", "open_shards": 3}]
+        process.terminate()
+        assert process.stdout.read() == ""
+    assert process.returncode == 0
+
+
 def test_a_port_in_use_is_one_line_that_says_what_to_do() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -72,7 +89,7 @@ def test_a_port_in_use_is_one_line_that_says_what_to_do() -> None:
         )
         with pytest.raises(ConfigurationError, match=f"port {port} .* in use: pass another port"):
             Service(port=port)
-    assert result.returncode == 1
+    assert result.returncode == 2
     assert result.stdout == ""
     assert re.fullmatch(rf"error: port {port} .* in use: pass another port.*\n", result.stderr)
 

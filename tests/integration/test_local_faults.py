@@ -112,14 +112,21 @@ def test_an_internal_failure_is_a_500_without_effect(kinesis: Any, service: Serv
 
 @pytest.mark.parametrize(("kind", "kept"), [("cut", []), ("lose-reply", [b"1"])])
 def test_a_connection_is_cut_before_or_after_the_effect(
-    kinesis: Any, service: Service, kind: FaultKind, kept: list[bytes]
+    kinesis: Any,
+    service: Service,
+    kind: FaultKind,
+    kept: list[bytes],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     service.faults.add(kind, "PutRecord")
-    with pytest.raises(ConnectionClosedError):
+    with caplog.at_level("INFO", "shardline"), pytest.raises(ConnectionClosedError):
         put(kinesis, STREAM, b"1")
     assert held(kinesis) == kept
     put(kinesis, STREAM, b"2")
     assert held(kinesis) == [*kept, b"2"]
+    said = [record for record in caplog.records if record.name.startswith(("shardline", "aiohttp"))]
+    assert ["by a fault that was set" in record.message for record in said] == [True]
+    assert not any(record.exc_info for record in caplog.records)
 
 
 def test_a_call_hangs_until_it_is_released(kinesis: Any, service: Service) -> None:

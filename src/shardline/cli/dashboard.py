@@ -18,6 +18,9 @@ from shardline.cli.options import (
 if TYPE_CHECKING:
     from shardline.dashboard.watch import LiveWatch
 
+_PATIENCE_SECONDS = 5.0
+"""A page that is watched should rather say what is wrong than wait."""
+
 
 def dashboard(
     stream: Annotated[
@@ -37,7 +40,11 @@ def dashboard(
         float, typer.Option(min=0.2, metavar="SECONDS", help="How often to look.")
     ] = 2.0,
     dead_letters: Annotated[
-        str | None, typer.Option(metavar="file:///FOLDER", help="Also show these dead letters.")
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Also show dead letters: file:///FOLDER, kinesis://STREAM or dynamodb://TABLE.",
+        ),
     ] = None,
     measure: Annotated[
         bool,
@@ -59,19 +66,21 @@ def dashboard(
     """
     from shardline.cli.lease_tables import lease_table_for
     from shardline.cli.output import print_json
-    from shardline.dashboard.letters import folder_of
+    from shardline.dashboard.letters import open_letters
     from shardline.dashboard.meter import Meter
     from shardline.dashboard.watch import LiveWatch
     from shardline.errors import ConfigurationError
+    from shardline.services.calls import Patience
     from shardline.services.connecting import connect
 
     if token is not None and len(token) < 8:
         raise ConfigurationError(
             "--token is too short to keep anybody out: use 8 characters or more"
         )
-    letters = folder_of(dead_letters) if dead_letters else None
+    place = Place(region=region, endpoint_url=endpoint_url, profile=profile)
     lease_place = Place(region=region, endpoint_url=lease_endpoint_url, profile=profile)
-    service = connect(stream, region=region, endpoint_url=endpoint_url, profile=profile)
+    letters = open_letters(dead_letters, **place) if dead_letters else None
+    service = connect(stream, **place, patience=Patience(total_seconds=_PATIENCE_SECONDS))
     meter = Meter(service) if measure else None
     try:
         with lease_table_for(app, lease_table, lease_place) as table:
@@ -81,9 +90,9 @@ def dashboard(
                 return
             _serve(watch, port, token, every, with_leases=table is not None)
     finally:
-        if meter is not None:
-            meter.close()
-        service.close()
+        for opened in (meter, letters, service):
+            if opened is not None:
+                opened.close()
 
 
 def _serve(

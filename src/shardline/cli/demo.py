@@ -5,17 +5,21 @@ import tempfile
 import threading
 import time
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from shardline.cli.demo_readings import Readings
 from shardline.cli.program import ExitCode
-from shardline.errors import ShardlineError
+from shardline.dashboard.changes import named
+from shardline.errors import ConfigurationError, ShardlineError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from shardline.cli.demo_outcome import Outcome
     from shardline.cli.demo_screen import Screen
     from shardline.cli.demo_workers import Worker
     from shardline.core.promise import Verdict
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 
 _STREAM = "demo"
 _PATIENCE_SECONDS = 300.0
+_LOOK_SECONDS = 0.3
 
 
 def demo(
@@ -31,6 +36,9 @@ def demo(
         bool, typer.Option("--keep", help="Go on watching the page afterwards, until Ctrl-C.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Which shards split and merge.")] = 1,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what happens as lines of JSON, the verdict last.")
+    ] = False,
 ) -> None:
     """Read a stream that splits and merges with two Spark workers, kill one, and be judged.
 
@@ -38,21 +46,30 @@ def demo(
     reshards, kills a worker with kill -9, stops the other as a deployment would, and lets the
     checker count what was lost or out of order. No AWS, no Docker.
     """
-    from shardline.cli.demo_screen import Screen
+    _require_what_it_needs()
+    from shardline.cli.demo_screen import screen_for
 
     with ExitStack() as cleaning:
         folder = Path(cleaning.enter_context(tempfile.TemporaryDirectory(prefix="shardline-demo-")))
-        screen = Screen()
-        story = _Story(
-            cleaning, folder, screen, reshards=4 if fast else 8, keys=40 if fast else 200
-        )
+        screen = screen_for(as_json=as_json)
         with screen:
-            verdict = story.tell(random.Random(seed))  # noqa: S311 - which shards, not secrets
-        screen.verdict(verdict, story.rows(verdict))
+            story = _Story(
+                cleaning, folder, screen, reshards=4 if fast else 8, keys=40 if fast else 200
+            )
+            outcome = story.tell(random.Random(seed))  # noqa: S311 - which shards, not secrets
+        screen.end(outcome)
         if keep:
-            typer.echo(f"The page goes on at {story.page_url} until Ctrl-C.")
+            screen.keep(story.page_url)
             threading.Event().wait()
-        raise typer.Exit(ExitCode.OK if verdict.kept else ExitCode.FAILED)
+        raise typer.Exit(ExitCode.OK if outcome.verdict.kept else ExitCode.FAILED)
+
+
+def _require_what_it_needs() -> None:
+    for module in ("pyspark", "aiohttp"):
+        if find_spec(module) is None:
+            raise ConfigurationError(
+                f"the demo needs {module}, which is not installed: pip install 'shardline[all]'"
+            )
 
 
 class _Story:
@@ -61,13 +78,14 @@ class _Story:
     def __init__(
         self, cleaning: ExitStack, folder: Path, screen: "Screen", *, reshards: int, keys: int
     ) -> None:
-        from shardline.cli.demo_screen import Picture
+        from shardline.cli.demo_picture import Picture
         from shardline.dashboard.server import PageServer
         from shardline.dashboard.watch import LiveWatch
         from shardline.leases.opening import open_table
         from shardline.local.service import Service
         from shardline.services.connecting import connect
 
+        self._began = time.monotonic()
         self._cleaning, self._folder, self._screen = cleaning, folder, screen
         self._reshards, self._keys = reshards, keys
         self._service: Service = cleaning.enter_context(Service())
@@ -80,62 +98,56 @@ class _Story:
         self._watch = LiveWatch(
             address, connect(address, endpoint_url=self._service.endpoint_url), table, "demo"
         )
-        self._say(f"the embedded service listens on {self._service.endpoint_url}, 4 shards")
         self.page_url = cleaning.enter_context(PageServer(self._watch)).url
         self._picture: Picture = Picture(page=self.page_url)
+        self._traffic: Traffic | None = None
         self._workers: list[Worker] = []
-        self._seen: set[tuple[str, int]] = set()
+        self._readings = Readings()
         self._resharded = 0
         self._fail_over_seconds: float | None = None
-        self._hand_back_seconds: float | None = None
+        self._say(f"a Kinesis of our own at {self._service.endpoint_url}, 4 shards")
+        self._say(f"all of this as a page: {self.page_url}")
 
-    def tell(self, rng: random.Random) -> "Verdict":
-        """Run the whole story and return the checker's verdict."""
+    def tell(self, rng: random.Random) -> "Outcome":
+        """Run the whole story and return what came of it."""
+        from shardline.cli.demo_outcome import Outcome
         from shardline.local.traffic import Traffic
 
+        doomed, heir = self._start("ada"), self._start("grace")
+        self._say("two Spark workers start, ada and grace; that takes some seconds")
+        self._until(lambda: bool(self._watch.snapshot().workers), "starting Spark")
         keys = [f"key-{n}" for n in range(self._keys)]
         traffic = Traffic(self._client, _STREAM, keys, writers=4, pause_seconds=0.005).start()
+        self._traffic = traffic
         self._cleaning.callback(traffic.end)
-        self._say(f"4 writers write numbered events under {self._keys} keys")
-        doomed, heir = self._start("ada"), self._start("grace")
-        self._say("two Spark workers start, ada and grace (this takes some seconds)")
-        self._until(lambda: bool(doomed.log.lines and heir.log.lines), "starting Spark", traffic)
+        self._say(f"4 writers put numbered events under {self._keys} keys")
+        self._until(lambda: bool(doomed.log.lines and heir.log.lines), "starting Spark")
+        self._picture.workers.update(ada="reads", grace="reads")
         self._say("both workers read")
+        self._next_step()
         for _ in range(self._reshards // 2):
-            self._reshard(rng, traffic)
-        self._kill(doomed, heir, traffic)
+            self._reshard(rng)
+        self._next_step()
+        self._kill(doomed, heir)
+        self._next_step()
         for _ in range(self._reshards - self._reshards // 2):
-            self._reshard(rng, traffic)
+            self._reshard(rng)
+        self._next_step()
         traffic.stop()
-        self._say(f"writing ends after {traffic.count:,} events; the rest is read")
-        self._until(lambda: len(self._seen) >= traffic.count, "catching up", traffic)
-        began = time.monotonic()
-        heir.ask_to_stop()
-        heir.wait(60)
-        self._hand_back_seconds = time.monotonic() - began
-        self._read_logs()
-        self._say(f"grace stops: {heir.last_words()}")
+        self._say(f"the writers stop after {traffic.count:,} events")
+        self._until(lambda: self._readings.count >= traffic.count, "catching up")
+        self._next_step()
+        clean_stop_seconds = self._stop(heir)
         verdict = self._judge(traffic)
         self._watch.judge(verdict)
-        return verdict
-
-    def rows(self, verdict: "Verdict") -> list[tuple[str, str]]:
-        """Return the lines of the verdict's table."""
-        fail_over = self._fail_over_seconds
-        return [
-            ("written", f"{verdict.written:,}"),
-            ("read", f"{verdict.delivered:,}"),
-            ("lost", f"{verdict.lost:,}"),
-            ("out of order", f"{verdict.out_of_order:,}"),
-            ("repeated after the kill", f"{verdict.repeated:,}"),
-            ("splits and merges survived", f"{self._resharded}"),
-            ("fail-over after kill -9", "–" if fail_over is None else f"{fail_over:.1f} s"),
-            ("clean stop of a worker", f"{self._hand_back_seconds or 0:.1f} s"),
-        ]
-
-    def _say(self, text: str) -> None:
-        self._screen.say(text)
-        self._watch.note(text)
+        self._next_step()
+        return Outcome(
+            verdict,
+            self._resharded,
+            self._fail_over_seconds,
+            clean_stop_seconds,
+            time.monotonic() - self._began,
+        )
 
     def _start(self, name: str) -> "Worker":
         from shardline.cli.demo_workers import Worker
@@ -149,54 +161,75 @@ class _Story:
         )
         self._cleaning.callback(worker.kill)
         self._workers.append(worker)
+        self._picture.workers[name] = "starts"
         return worker
 
-    def _reshard(self, rng: random.Random, traffic: "Traffic") -> None:
+    def _reshard(self, rng: random.Random) -> None:
         from shardline.local.traffic import reshard_once
 
-        self._say(reshard_once(self._client, _STREAM, rng, most_open=6))
+        reshard_once(self._client, _STREAM, rng, most_open=6)  # what it did is seen by watching
         self._resharded += 1
-        written = traffic.count
-        self._until(lambda: len(self._seen) >= written, "resharding", traffic)
+        written = self._traffic.count if self._traffic else 0
+        self._until(lambda: self._readings.count >= written, "reading through a reshard")
 
-    def _kill(self, doomed: "Worker", heir: "Worker", traffic: "Traffic") -> None:
+    def _kill(self, doomed: "Worker", heir: "Worker") -> None:
         held = {s.id for s in self._watch.snapshot().shards if (s.owner or "").startswith("ada/")}
         doomed.kill()
         killed_at, began = time.time(), time.monotonic()
-        self._say(f"kill -9 of ada, which holds {len(held)} shards")
+        self._picture.workers["ada"] = "killed"
+        self._say(f"kill -9 of ada, which holds {named(sorted(held)) or 'nothing'}")
 
         def taken_over() -> bool:
             return not held or any(
                 line.shard_id in held and line.at > killed_at for line in heir.log.lines
             )
 
-        self._until(taken_over, "failing over", traffic)
+        self._until(taken_over, "failing over")
         self._fail_over_seconds = time.monotonic() - began
-        self._say(f"grace reads ada's shards after {self._fail_over_seconds:.1f} s")
+        self._say(f"grace reads on with ada's shards after {self._fail_over_seconds:.1f} s")
 
-    def _until(self, done: "Callable[[], bool]", phase: str, traffic: "Traffic") -> None:
+    def _stop(self, worker: "Worker") -> float:
+        began = time.monotonic()
+        self._say(f"SIGTERM to {worker.name}, as a deployment sends it")
+        worker.ask_to_stop()
+        worker.wait(60)
+        seconds = time.monotonic() - began
+        self._picture.workers[worker.name] = "stopped"
+        self._say(f"{worker.name}: {worker.last_words()}")
+        return seconds
+
+    def _until(self, done: "Callable[[], bool]", doing: str) -> None:
         """Draw and read the logs until something is so; a worker that dies ends the demo."""
-        self._picture.phase = phase
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while not done():
-            before, at = len(self._seen), time.monotonic()
-            time.sleep(0.3)
-            self._read_logs()
-            self._picture.written = traffic.count
-            self._picture.records_per_second = (len(self._seen) - before) / (time.monotonic() - at)
-            self._picture.snapshot = self._watch.snapshot()
-            self._screen.show(self._picture)
-            for worker in self._workers[1:]:
-                if not worker.alive:
+            time.sleep(_LOOK_SECONDS)
+            self._draw()
+            for worker in self._workers:
+                if not worker.alive and self._picture.workers[worker.name] != "killed":
                     raise ShardlineError(f"worker {worker.name} ended: {worker.last_words()}")
             if time.monotonic() > deadline:
-                raise ShardlineError(f"{phase} took longer than {_PATIENCE_SECONDS:.0f} s")
+                raise ShardlineError(f"{doing} took longer than {_PATIENCE_SECONDS:.0f} s")
 
-    def _read_logs(self) -> None:
+    def _say(self, text: str) -> None:
+        """Tell it where everything else that happens is told: in what is watched."""
+        self._watch.note(text)
+        self._draw()
+
+    def _next_step(self) -> None:
+        self._picture.step += 1
+        self._draw()
+
+    def _draw(self) -> None:
+        picture, now = self._picture, time.monotonic()
         for worker in self._workers:
-            for line in worker.log.read_on():
-                self._seen.update((line.shard_id, record.sequence) for record in line.records)
-        self._picture.read = len(self._seen)
+            self._readings.add(worker.log.read_on(), now)
+        picture.seconds = now - self._began
+        picture.written = self._traffic.count if self._traffic else 0
+        picture.read = self._readings.count
+        picture.shard_rates = self._readings.rates(now)
+        picture.records_per_second = sum(picture.shard_rates.values())
+        picture.snapshot = self._watch.snapshot()
+        self._screen.show(picture)
 
     def _judge(self, traffic: "Traffic") -> "Verdict":
         from shardline.cli.demo_workers import tell

@@ -1,7 +1,6 @@
 """`shardline leases`: who holds what and how far it is; release and reset, after asking."""
 
 import time
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,10 +19,8 @@ from shardline.cli.options import (
 from shardline.errors import ConfigurationError, InvalidPosition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-    from shardline.core.leasing_rows import LeaseRow
     from shardline.core.shards import Position
     from shardline.leases.port import LeaseTable
 
@@ -103,12 +100,13 @@ def release(
     Nothing is lost: the next owner goes on at the checkpoint. What the old one had delivered
     behind it comes again.
     """
+    from shardline.cli.lease_changes import change, chosen
     from shardline.core.leasing_rows import released
 
     with _open(app, lease_table, region, profile, lease_endpoint_url) as table:
-        rows = [row for row in _chosen(table, app, stream, shards, everything) if row.lease_owner]
+        rows = [row for row in chosen(table, app, stream, shards, everything) if row.lease_owner]
         lines = [f"release {row.shard_id} from {row.lease_owner}" for row in rows]
-        _change(table, rows, released, lines, dry_run=dry_run, yes=yes, as_json=as_json)
+        change(table, rows, released, lines, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 def reset(
@@ -122,6 +120,7 @@ def reset(
         bool, typer.Option("--force", help="Although workers left leases or heartbeats behind.")
     ] = False,
     region: Region = None,
+    endpoint_url: EndpointUrl = None,
     lease_endpoint_url: LeaseEndpointUrl = None,
     profile: Profile = None,
     dry_run: DryRun = False,
@@ -131,26 +130,34 @@ def reset(
     """Move checkpoints, so that the application reads again (or skips) from a place of your choice.
 
     Stop its workers first. Moving a checkpoint forward skips records without delivering them.
+    Finished shards that the stream no longer lists stay finished: there is nothing left in them.
     """
+    from shardline.cli.lease_changes import change, chosen, listed, moved, require_nobody_works
     from shardline.dashboard.sighting import position_text
 
     position = _position(to)
     with _open(app, lease_table, region, profile, lease_endpoint_url) as table:
-        rows = list(_chosen(table, app, stream, shards, everything))
+        chosen_rows = list(chosen(table, app, stream, shards, everything))
         if not force:
-            _require_nobody_works(table, rows)
+            require_nobody_works(table, chosen_rows)
+        still_listed = listed(
+            stream, Place(region=region, endpoint_url=endpoint_url, profile=profile)
+        )
+        rows = [row for row in chosen_rows if not row.completed or row.shard_id in still_listed]
         place = position_text(position)
         lines = [
             f"reset {row.shard_id} from {position_text(row.checkpoint)} to {place}" for row in rows
         ]
-        _change(
+        gone = [row.shard_id for row in chosen_rows if row not in rows]
+        change(
             table,
             rows,
-            lambda row: _moved(row, position),
+            lambda row: moved(row, position),
             lines,
             dry_run=dry_run,
             yes=yes,
             as_json=as_json,
+            left_alone=gone,
         )
 
 
@@ -165,81 +172,6 @@ def _open(
 
     place = Place(region=region, endpoint_url=endpoint_url, profile=profile)
     return lease_table_for(app, address, place)  # type: ignore[return-value]
-
-
-def _chosen(
-    table: "LeaseTable", app: str, stream: str, shards: list[str] | None, everything: bool
-) -> "Iterator[LeaseRow]":
-    from shardline.dashboard.sighting import read_all_rows
-    from shardline.services.addresses import parse_address
-
-    if bool(shards) == everything:
-        raise ConfigurationError("name the shards, or pass --all")
-    rows = {
-        row.shard_id: row for row in read_all_rows(table, app, parse_address(stream).stream_name)
-    }
-    if not rows:
-        raise ConfigurationError(f"there are no leases of {app!r} on {stream}: check --app")
-    for shard_id in shards or rows:
-        if shard_id not in rows:
-            raise ConfigurationError(
-                f"{app!r} has no lease for {shard_id}: `shardline leases {stream} …` lists them"
-            )
-        yield rows[shard_id]
-
-
-def _change(
-    table: "LeaseTable",
-    rows: "list[LeaseRow]",
-    change: "Callable[[LeaseRow], LeaseRow]",
-    lines: list[str],
-    *,
-    dry_run: bool,
-    yes: bool,
-    as_json: bool,
-) -> None:
-    from shardline.cli.output import print_json
-
-    if not as_json:
-        for line in lines:
-            typer.echo(("would " if dry_run else "") + line)
-        if not lines:
-            typer.echo("nothing to do")
-    if rows and not dry_run:
-        if not yes:
-            typer.confirm(f"Do this to {len(rows)} leases?", abort=True, err=True)
-        for row in rows:
-            table.swap_row(change(row), row)
-        header = table.read_header(rows[0].app_name, rows[0].stream_name)
-        if header is not None:
-            table.bump(header)  # so that workers look at once
-    if as_json:
-        print_json({"done": not dry_run, "changes": lines})
-
-
-def _require_nobody_works(table: "LeaseTable", rows: "list[LeaseRow]") -> None:
-    """Refuse while workers may run: they remember what they completed, and would not look again."""
-    owners = {row.lease_owner for row in rows if row.lease_owner}
-    for row in rows[:1]:
-        owners |= {beat.worker for beat in table.read_heartbeats(row.app_name, row.stream_name)}
-    if owners:
-        raise ConfigurationError(
-            f"{min(owners)} ({len(owners)} in all) may still work: stop the workers first, "
-            "or pass --force if they are dead"
-        )
-
-
-def _moved(row: "LeaseRow", position: "Position") -> "LeaseRow":
-    return replace(
-        row,
-        checkpoint=position,
-        completed=False,
-        lease_owner=None,
-        given_to=None,
-        as_of=None,
-        gap="",
-        lease_count=row.lease_count + 1,
-    )
 
 
 def _position(text: str) -> "Position":

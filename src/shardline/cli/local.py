@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shardline.cli.program import ExitCode, say_error
 from shardline.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -53,6 +52,9 @@ def local(
         Path | None,
         typer.Option(metavar="PATH", help="Keep all in this file, and go on from there."),
     ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one line of JSON when it is ready, for programs.")
+    ] = False,
 ) -> None:
     """Run Kinesis and DynamoDB Streams on this machine, without AWS."""
     ended = threading.Event()
@@ -63,19 +65,18 @@ def local(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
     wanted = [_name_and_count(text) for text in stream or []]
-    try:
-        service = _start(host, port, limits=limits, file=file)
-    except ConfigurationError as error:
-        say_error(error)
-        raise typer.Exit(ExitCode.FAILED) from None
-    with service:
+    with _start(host, port, limits=limits, file=file) as service:
         existing = service.stream_names()
         for name, count in wanted:
             if name not in existing:
                 service.create_stream(name, count)
-        typer.echo(_welcome(service, wanted, file))
+        if as_json:
+            _print_ready(service, file, limits=limits)
+        else:
+            typer.echo(_welcome(service, wanted, file))
         ended.wait()
-    typer.echo("shardline local: ended.")
+    if not as_json:
+        typer.echo("shardline local: ended.")
 
 
 def _start(host: str, port: int, *, limits: bool, file: Path | None) -> Service:
@@ -93,6 +94,25 @@ def _name_and_count(text: str) -> tuple[str, int]:
     if not name or not (count or "1").isdecimal() or int(count or 1) < 1:
         raise ConfigurationError(f"--stream {text!r}: write NAME:SHARDS, for example orders:2")
     return name, int(count or 1)
+
+
+def _print_ready(service: Service, file: Path | None, *, limits: bool) -> None:
+    from shardline.cli.output import print_json_line
+    from shardline.local.service import REGION
+
+    describe = service.client().describe_stream_summary
+    shards = {
+        name: describe(StreamName=name)["StreamDescriptionSummary"]["OpenShardCount"]
+        for name in sorted(service.stream_names())
+    }
+    print_json_line(
+        event="ready",
+        endpoint_url=service.endpoint_url,
+        region=REGION,
+        streams=[{"name": name, "open_shards": count} for name, count in shards.items()],
+        limits=limits,
+        file=file,
+    )
 
 
 def _welcome(service: Service, streams: list[tuple[str, int]], file: Path | None) -> str:

@@ -28,6 +28,12 @@ def print_json(value: object) -> None:
     typer.echo(json.dumps(value, default=_plain, indent=2, ensure_ascii=False))
 
 
+def print_json_line(**values: object) -> None:
+    """Print values as one line of JSON, at once: programs read along."""
+    typer.echo(json.dumps(values, default=_plain, ensure_ascii=False))
+    sys.stdout.flush()
+
+
 def duration(seconds: float | None) -> str:
     """Write a duration as people say it: 12s, 5m, 3h, 2d; a dash where it is not known."""
     if seconds is None or math.isnan(seconds):

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from shardline.cli.options import EndpointUrl, Profile, Region
+from shardline.cli.options import EndpointUrl, Place, Profile, Region
 from shardline.cli.program import ExitCode
+from shardline.cli.run_report import JsonLines, Prose, Report, judge_failure
 from shardline.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from shardline.spark.consumer import ShardConsumer
-    from shardline.spark.consuming import Consumption
 
 
 _POLL_SECONDS: Final = 0.3
@@ -78,28 +78,49 @@ def run(
         float, typer.Option(min=1, help="How often to print a line about what is going on.")
     ] = 10.0,
     metrics_port: Annotated[
-        int | None, typer.Option(help="Serve Prometheus metrics here, on loopback.")
+        int | None,
+        typer.Option(min=1, max=65535, help="Serve Prometheus metrics here, on loopback."),
     ] = None,
     region: Region = None,
     endpoint_url: EndpointUrl = None,
     profile: Profile = None,
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="Print a line of JSON for each event: started, status, stopping, stopped, failed.",
+        ),
+    ] = False,
 ) -> None:
     """Run a consumer on a stream, with Spark, until Ctrl-C or SIGTERM.
 
     The first signal lets the running batch end, checkpoints it and gives every lease back; a
     second one leaves at once, and the batch is repeated by whoever gets its shards.
     """
-    loaded = load_consumer(consumer)
     if not ephemeral and app is None:
-        raise ConfigurationError("say which app this worker belongs to: --app NAME")
-    from shardline.spark.consuming import consume
+        raise ConfigurationError(
+            "say which app this worker belongs to: --app NAME (or --ephemeral, alone)"
+        )
+    loaded = load_consumer(consumer)
+    from shardline.cli.run_checks import require_metrics, require_stream, require_table
+    from shardline.spark.consuming import DEFAULT_LEASE_TABLE, consume
     from shardline.spark.session import session
 
+    place = Place(region=region, endpoint_url=endpoint_url, profile=profile)
+    # What is wrong is said now, and not after Spark has taken its seconds to start.
+    require_metrics(metrics_port)
+    require_stream(stream, place)
+    if not ephemeral:
+        lease_place = Place(region=region, endpoint_url=lease_endpoint_url, profile=profile)
+        require_table(lease_table or DEFAULT_LEASE_TABLE, lease_place)
+    report: Report = JsonLines() if as_json else Prose()
     stopping, leaving = threading.Event(), threading.Event()
 
     def start_spark() -> "SparkSession":
         spark = session(f"shardline {app or 'ephemeral'}", master, **_quiet())
-        _on_signals(stopping, leaving)  # after Spark, which takes Ctrl-C for "cancel all jobs"
+        _on_signals(
+            stopping, leaving, report
+        )  # after Spark, which takes Ctrl-C for "cancel all jobs"
         return spark
 
     consumption = consume(
@@ -115,21 +136,26 @@ def run(
         ephemeral=ephemeral,
         checkpoint=checkpoint,
         max_records_per_batch=max_records_per_batch,
-        region=region,
-        endpoint_url=endpoint_url,
-        profile=profile,
         fail_on_data_loss=not go_on_after_gaps,
+        **place,
     )
-    typer.echo(f"started: {type(loaded).__name__} on {stream} as {app or 'ephemeral'}", err=True)
+    report.started(type(loaded).__name__, stream, app)
     if metrics_port is not None:
         consumption.metrics.serve(metrics_port)
     told_at = time.monotonic()
     while consumption.query.isActive and not stopping.wait(_POLL_SECONDS):
         if time.monotonic() - told_at >= status_seconds:
             told_at = time.monotonic()
-            typer.echo(consumption.metrics.line(), err=True)
+            report.status(consumption.metrics)
     asked = stopping.is_set()
-    raise typer.Exit(_end(consumption, grace_seconds, leaving, asked=asked, leased=not ephemeral))
+    began = time.monotonic()
+    stopped = consumption.stop(grace_seconds, leaving)
+    if stopped.failure:
+        reason, code = judge_failure(stopped.failure)
+        report.failed(reason, code)
+        raise typer.Exit(code)
+    report.stopped(stopped, time.monotonic() - began, leased=not ephemeral)
+    raise typer.Exit(ExitCode.OK if asked else ExitCode.FAILED)
 
 
 def load_consumer(text: str) -> "ShardConsumer":
@@ -162,14 +188,14 @@ def load_consumer(text: str) -> "ShardConsumer":
     return consumer
 
 
-def _on_signals(stopping: threading.Event, leaving: threading.Event) -> None:
+def _on_signals(stopping: threading.Event, leaving: threading.Event, report: Report) -> None:
     """Let the first signal set one event, and the second the other."""
 
     def on_signal(_number: int, _frame: object) -> None:
         if stopping.is_set():
             leaving.set()
         else:
-            typer.echo("stopping after the running batch; once more to leave at once", err=True)
+            report.stopping()
             stopping.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -185,25 +211,3 @@ def _quiet() -> dict[str, str]:
         "spark__ui__showConsoleProgress": "false",
         "spark__driver__extraJavaOptions": f"-Dlog4j2.configurationFile={settings}",
     }
-
-
-def _end(
-    consumption: "Consumption",
-    grace_seconds: float,
-    leaving: threading.Event,
-    *,
-    asked: bool,
-    leased: bool,
-) -> ExitCode:
-    began = time.monotonic()
-    stopped = consumption.stop(grace_seconds, leaving)
-    seconds = time.monotonic() - began
-    if stopped.failure:
-        option = ("set failOnDataLoss to false", "pass --go-on-after-gaps")
-        typer.echo(f"failed: {stopped.failure.replace(*option)}", err=True)
-        return ExitCode.GAP if "GapError" in stopped.failure else ExitCode.FAILED
-    how = "the running batch was broken off and will be repeated"
-    if stopped.handed_back:
-        how = "every lease handed back, nothing to repeat" if leased else "after a whole batch"
-    typer.echo(f"stopped in {seconds:.1f} s: {how}", err=True)
-    return ExitCode.OK if asked else ExitCode.FAILED

@@ -34,7 +34,13 @@ def tail(
     since: Annotated[
         str, typer.Option(help="10m, 2h, an ISO time, trim_horizon, or latest.")
     ] = "latest",
-    key: Annotated[str | None, typer.Option(help="Only records with this partition key.")] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            help="Only this partition key; of a table, the item whose key has this VALUE, or "
+            "NAME=VALUE for one attribute of it."
+        ),
+    ] = None,
     shard: Annotated[str | None, typer.Option(help="Only records of this shard.")] = None,
     follow: Annotated[
         bool, typer.Option("--follow/--no-follow", help="Wait for more, or end at the newest.")
@@ -65,7 +71,7 @@ def tail(
         for record in _records(records, follow=follow):
             if shard is not None and record.shard_id != shard:
                 continue
-            if key is not None and getattr(record, "partition_key", None) != key:
+            if key is not None and not has_key(record, key):
                 continue
             show(record)
             left = None if left is None else left - 1
@@ -84,6 +90,19 @@ def _records(stream: "Stream[Record]", *, follow: bool) -> "Iterator[Record]":
             return
         else:
             time.sleep(_PAUSE_SECONDS)
+
+
+def has_key(record: "Record", key: str) -> bool:
+    """Say whether a record has this partition key, or its item this value in its key.
+
+    Attributes are DynamoDB JSON, `{"id": {"N": "17"}}`: numbers are compared as they are written.
+    """
+    partition_key = getattr(record, "partition_key", None)
+    if partition_key is not None:
+        return bool(partition_key == key)
+    attributes: dict[str, dict[str, str]] = getattr(record, "keys", {})
+    values = {(name, value) for name, typed in attributes.items() for value in typed.values()}
+    return any(key in (value, f"{name}={value}") for name, value in values)
 
 
 def _require_shard(address: str, shard_id: str, place: Place) -> None:

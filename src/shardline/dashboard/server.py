@@ -8,6 +8,7 @@ import json
 import logging
 import socket
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import urlsplit
@@ -78,7 +79,7 @@ class PageServer:
         self._interval_seconds = interval_seconds
         self._latest = _write(watch.snapshot().to_json())  # fails here, in the caller, or never
         self._listeners: set[asyncio.Event] = set()
-        self._stopping = False
+        self._stopping = threading.Event()
         self._socket = _bind(port)
         self.port: Final = int(self._socket.getsockname()[1])
         self._loop = asyncio.new_event_loop()
@@ -86,6 +87,12 @@ class PageServer:
         self._thread = threading.Thread(target=self._run, name="shardline-page", daemon=True)
         self._thread.start()
         self._started.wait()
+        # A thread of its own, and no pool's: those are waited for at the end of the program, and
+        # a look at a service that is gone takes long.
+        self._watching = threading.Thread(
+            target=self._keep_watching, name="shardline-watch", daemon=True
+        )
+        self._watching.start()
 
     @property
     def url(self) -> str:
@@ -93,7 +100,9 @@ class PageServer:
         return f"http://{LOOPBACK}:{self.port}/"
 
     def stop(self) -> None:
-        """Close the port and end the thread. Stopping twice is harmless."""
+        """End looking, close the port and end the threads. Stopping twice is harmless."""
+        self._stopping.set()
+        self._watching.join(_STOP_SECONDS)
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(_STOP_SECONDS)
@@ -117,12 +126,8 @@ class PageServer:
         try:
             self._loop.run_until_complete(self._start(runner))
             self._started.set()
-            watching = self._loop.create_task(self._keep_watching())
             self._loop.run_forever()
-            watching.cancel()
-            self._stopping = True
-            for listener in self._listeners:
-                listener.set()
+            self._wake_listeners()
             self._loop.run_until_complete(runner.cleanup())
             self._loop.run_until_complete(_let_end(asyncio.all_tasks(self._loop)))
         finally:
@@ -133,19 +138,23 @@ class PageServer:
         await runner.setup()
         await web.SockSite(runner, self._socket).start()
 
-    async def _keep_watching(self) -> None:
-        while True:
-            await asyncio.sleep(self._interval_seconds)
+    def _wake_listeners(self) -> None:
+        for listener in self._listeners:
+            listener.set()
+
+    # --- the other thread -----------------------------------------------------------------------
+
+    def _keep_watching(self) -> None:
+        while not self._stopping.wait(self._interval_seconds):
             try:
-                snapshot = await asyncio.to_thread(self._watch.snapshot)
-                self._latest = _write(snapshot.to_json())
+                self._latest = _write(self._watch.snapshot().to_json())
             except Exception:
                 # A watch reports its own trouble in the snapshot's notice. Whatever else it
                 # raises must not end the page: the next look may succeed.
                 logger.exception("watching failed; trying again in %s s", self._interval_seconds)
                 continue
-            for listener in self._listeners:
-                listener.set()
+            with suppress(RuntimeError):  # the loop is closed: stopped while this looked
+                self._loop.call_soon_threadsafe(self._wake_listeners)
 
     # --- the answers --------------------------------------------------------------------------
 
@@ -173,7 +182,7 @@ class PageServer:
         changed = asyncio.Event()
         self._listeners.add(changed)
         try:
-            while not self._stopping:
+            while not self._stopping.is_set():
                 changed.clear()
                 await response.write(f"event: snapshot\ndata: {self._latest}\n\n".encode())
                 while not changed.is_set():

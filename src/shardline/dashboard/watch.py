@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from shardline.core.leasing_rows import released
 from shardline.dashboard.history import History
-from shardline.dashboard.letters import newest_letters
 from shardline.dashboard.sighting import look
 from shardline.dashboard.snapshot import EventKind
 from shardline.errors import ConfigurationError, ShardlineError
@@ -17,9 +16,9 @@ from shardline.services.addresses import parse_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from shardline.core.promise import Verdict
+    from shardline.dashboard.letters import Letters
     from shardline.dashboard.meter import Meter
     from shardline.dashboard.snapshot import Snapshot
     from shardline.leases.port import LeaseTable
@@ -50,7 +49,7 @@ class LiveWatch:
         table: LeaseTable | None = None,
         app: str | None = None,
         meter: Meter | None = None,
-        letters: Path | None = None,
+        letters: Letters | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._address = address
@@ -94,11 +93,11 @@ class LiveWatch:
             if self._meter is not None:
                 rates = self._meter.count(sighting.shards, now)
                 sighting = replace(sighting, records_per_second=rates)
+            letters = self._letters.newest() if self._letters is not None else ()
         except ShardlineError as error:
             if self._last is None:
                 raise
             return replace(self._last, notice=str(error), verdict=self._verdict)
-        letters = newest_letters(self._letters) if self._letters else ()
         self._last = self._history.observe(sighting, verdict=self._verdict, dead_letters=letters)
         return self._last
 

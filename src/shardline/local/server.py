@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 import uuid
 from email.utils import formatdate
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from aiohttp import web
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from shardline.local.faults import Fault, Faults
     from shardline.local.journal import Journal
     from shardline.local.refusals import Backend
+
+logger = logging.getLogger(__name__)
 
 MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
 _HANG_POLL_SECONDS: Final = 0.01
@@ -55,8 +58,9 @@ class Server:
             said = {"__type": refusal.name, "message": refusal.message}
             answer = cbor.encode(said) if "cbor" in content_type else msgspec.json.encode(said)
             status = refusal.status
-        except _Cut:
-            _cut(request)
+        except _Cut as cut:
+            logger.info("cut the connection %s, by a fault that was set", cut)
+            return _cut_off(request)
         return web.Response(
             body=answer,
             status=status,
@@ -88,7 +92,7 @@ class Server:
             if self._journal is not None:
                 await self._journal.settled()
         if self._faults.take("lose-reply", operation, shard_id):
-            raise _Cut
+            raise _Cut(f"after {operation}")
         return answer
 
     async def _suffer(self, operation: str, shard_id: str | None, backend: Backend) -> None:
@@ -97,7 +101,7 @@ class Server:
         if hang is not None:
             await _wait_for_release(hang)
         if self._faults.take("cut", operation, shard_id):
-            raise _Cut
+            raise _Cut(f"before {operation}")
         if self._faults.take("internal-failure", operation, shard_id):
             raise Refusal("InternalFailure", "a fault that was set", status=500)
         # PutRecords fails record by record: its backend takes the fault.
@@ -148,7 +152,8 @@ def _shard_of(backend: Backend, operation: str, asked: dict[str, Any]) -> str | 
     return shard_id if isinstance(shard_id, str) else None
 
 
-def _cut(request: web.Request) -> NoReturn:
+def _cut_off(request: web.Request) -> web.Response:
+    """Close the line at once. aiohttp needs some response, and finds nobody to send it to."""
     if request.transport is not None:
         request.transport.abort()
-    raise ConnectionResetError
+    return web.Response(status=500)

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pytest
 
 from shardline.core.promise import Fence
-from shardline.dashboard.letters import folder_of, newest_letters
+from shardline.dashboard.letters import open_letters
+from shardline.errors import ConfigurationError
+from shardline.local import Service
 from shardline.services.columns import KINESIS_COLUMNS
 from shardline.spark.consumer import ShardBatch
-from shardline.spark.dead_letters import _FolderOfLetters
+from shardline.spark.dead_letters import open_dead_letters
+from shardline.spark.options import Connection
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from shardline.dashboard.letters import Letters
+    from shardline.dashboard.snapshot import DeadLetter
 
 
 def batch(numbers: range) -> ShardBatch:
@@ -31,15 +39,49 @@ def batch(numbers: range) -> ShardBatch:
     return ShardBatch("s", Fence(), pa.RecordBatch.from_pylist(rows, KINESIS_COLUMNS))
 
 
+def write(address: str, numbers: range, endpoint_url: str | None = None) -> None:
+    open_dead_letters(address, Connection("x", endpoint_url=endpoint_url)).write(
+        batch(numbers), "bad"
+    )
+
+
+def until_there(letters: Letters, count: int) -> tuple[DeadLetter, ...]:
+    deadline = time.monotonic() + 30
+    while len(found := letters.newest()) < count and time.monotonic() < deadline:
+        pass
+    return found
+
+
 def test_the_newest_letters_are_shown_and_half_a_line_is_not(tmp_path: Path) -> None:
-    _FolderOfLetters(tmp_path).write(batch(range(80)), "bad")
+    address = f"file://{tmp_path}"
+    write(address, range(80))
     with (tmp_path / "s.jsonl").open("a") as file:
         file.write('{"id": "being wri')
-    found = newest_letters(folder_of(f"file://{tmp_path}"))
+    found = open_letters(address).newest()
     assert [int(one.sequence_number) for one in found] == list(range(30, 80))
     assert (found[0].shard_id, found[0].partition_key, found[0].reason) == ("s", "key", "bad")
     assert found[0].payload == "payload \\xff"
 
 
 def test_no_folder_means_no_letters(tmp_path: Path) -> None:
-    assert newest_letters(tmp_path / "none") == ()
+    assert open_letters(f"file://{tmp_path}/none").newest() == ()
+
+
+def test_letters_of_a_stream_are_shown_and_other_records_are_not() -> None:
+    with Service() as service:
+        service.create_stream("letters", 1)
+        service.client().put_record(StreamName="letters", PartitionKey="a", Data=b'{"no": 1}')
+        write("kinesis://letters", range(60), service.endpoint_url)
+        letters = open_letters("kinesis://letters", endpoint_url=service.endpoint_url)
+        found = until_there(letters, 50)
+        assert [int(one.sequence_number) for one in found] == list(range(10, 60))
+        write("kinesis://letters", range(60, 61), service.endpoint_url)
+        while found[-1].sequence_number != "60":
+            found = letters.newest()
+        letters.close()
+
+
+@pytest.mark.parametrize("address", ["x", "file://relative", "kinesis://", "s3://bucket"])
+def test_another_place_is_refused_in_one_line(address: str) -> None:
+    with pytest.raises(ConfigurationError, match="write file:///FOLDER"):
+        open_letters(address)

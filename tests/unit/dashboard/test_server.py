@@ -6,6 +6,7 @@ import gc
 import http.client
 import json
 import socket
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ from tests.unit.dashboard.situations import Situation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from shardline.dashboard.snapshot import Snapshot
 
 TOKEN = "open sesame"  # noqa: S105
 
@@ -127,6 +130,26 @@ def test_stopping_ends_open_streams_of_events_without_a_word(
     gc.collect()
     assert not page._thread.is_alive()
     assert caplog.records == []
+
+
+def test_no_look_goes_on_after_stopping(situation: Situation) -> None:
+    looking, may_end = threading.Event(), threading.Event()
+    looks: list[str] = []
+
+    class Slow:
+        def snapshot(self) -> Snapshot:
+            if threading.current_thread() is not threading.main_thread():
+                looking.set()
+                may_end.wait(30)
+                looks.append("done")
+            return situation.snapshot()
+
+    page = PageServer(Slow(), interval_seconds=0.001)
+    assert looking.wait(30)
+    threading.Timer(0.2, may_end.set).start()
+    page.stop()
+    assert looks
+    assert not any(t.name == "shardline-watch" for t in threading.enumerate())
 
 
 def test_an_action_needs_the_token(page: PageServer, situation: Situation) -> None:

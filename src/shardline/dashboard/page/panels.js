@@ -24,7 +24,7 @@ export function showFacts(snapshot) {
     facts.push(["Workers", count(snapshot.workers.length), held === 1 ? "1 lease" : `${count(held)} leases`]);
     facts.push(["Gaps", count(snapshot.gaps.length), snapshot.gaps.length ? "records gone unread" : "recorded", snapshot.gaps.length > 0]);
   }
-  if (snapshot.dead_letters.length) facts.push(["Dead letters", count(snapshot.dead_letters.length), "set aside", true]);
+  if (snapshot.dead_letters.length) facts.push(["Dead letters", snapshot.dead_letters.length < 50 ? count(snapshot.dead_letters.length) : "50+", "set aside", true]);
   const list = at("facts");
   while (list.children.length < facts.length) {
     list.append(element("div", {}, element("dt"), element("dd", { class: "value" }), element("dd", { class: "more" })));
