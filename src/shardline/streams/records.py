@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DECODE: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
@@ -61,7 +62,7 @@ class DynamoDBRecord(Record, frozen=True, gc=False):
     @property
     def keys(self) -> dict[str, Any]:
         """The key attributes of the item."""
-        return msgspec.json.decode(self.keys_json, type=dict[str, Any])
+        return _DECODE(self.keys_json)
 
     @property
     def new(self) -> dict[str, Any] | None:
@@ -103,4 +104,4 @@ _DYNAMODB_ORDER: Final = (
 
 
 def _parsed(text: str | None) -> dict[str, Any] | None:
-    return None if text is None else msgspec.json.decode(text, type=dict[str, Any])
+    return None if text is None else _DECODE(text)
