@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from shardline.cli.options import Place
 from shardline.cli.program import for_command_line
-from shardline.errors import ShardlineError
+from shardline.errors import ServiceUnreachable, ShardlineError, StreamNotFound
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -124,7 +124,12 @@ class Checkup:
             return f"read from {shards[-1].id}"
 
         try:
-            yield _try("may describe", lambda: _described(service.describe()))
+            try:
+                yield Finding("may describe", Outcome.FINE, _described(service.describe()))
+            except ShardlineError as error:
+                yield _from_error("may describe", error)
+                if isinstance(error, StreamNotFound | ServiceUnreachable):
+                    return  # the others would only say so again
             yield _try("may list", lambda: f"{len(service.list_shards())} shards")
             yield _try("may read", read_one)
         finally:

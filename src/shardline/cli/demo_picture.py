@@ -24,7 +24,7 @@ COLOURS: Final = {"ada": "cyan", "grace": "magenta"}
 
 _SIDE_BY_SIDE: Final = 120
 """From this width on, what happened stands beside the lineage and not below it."""
-_LINES_AROUND: Final = 9
+_LINES_AROUND: Final = 10
 """Taken by everything but the shards and the events: heads, frames, the page's address."""
 _FEWEST_EVENTS: Final = 4
 _MOST_EVENTS: Final = 14
@@ -104,7 +104,7 @@ def _figures(picture: Picture) -> Text:
         ("unread", f"{max(0, picture.written - picture.read):,}"),
         ("per second", f"{picture.records_per_second:,.0f}"),
     ):
-        line.append(f"{name} ", style="dim").append(f"{figure:<9}", style="bold")
+        line.append(f"{name} ", style="dim").append(f"{figure:<8} ", style="bold")
     return line
 
 

@@ -1,6 +1,7 @@
 """Opens the lease table that `--app` and `--lease-table` name, or says which one is missing."""
 
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shardline.cli.options import Place
@@ -32,6 +33,11 @@ def lease_table_for(
         )
     from shardline.leases.opening import open_table
 
+    # Opening would leave an empty file behind; reading a table must not make one.
+    if (file := address.removeprefix("sqlite:///")) != address and not Path(file).is_file():
+        raise ConfigurationError(
+            f"there is no file {file}: check --lease-table, or has {app!r} not run yet?"
+        )
     table = open_table(address, **place)
     try:
         yield table

@@ -4,9 +4,10 @@ import os
 import re
 import signal
 import sys
+import time
 from enum import IntEnum
 from importlib.metadata import version
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 from typer.core import TyperGroup
@@ -18,8 +19,13 @@ from shardline.errors import (
     ServiceError,
     ShardlineError,
 )
+from shardline.leases.port import TableUnavailable
 
-_ARGUMENT = re.compile(r"\b(region|profile|endpoint_url)=…")
+if TYPE_CHECKING:
+    from logging import LogRecord
+
+_ARGUMENT = re.compile(r"\b(region|profile|endpoint_url)=…|\b((?:lease_)?endpoint_url)\b")
+_REPEATED_SECONDS = 10.0
 
 
 class ExitCode(IntEnum):
@@ -48,7 +54,7 @@ def exit_code_of(error: ShardlineError) -> ExitCode:
     match error:
         case ConfigurationError() | InvalidPosition():
             return ExitCode.USAGE
-        case ServiceError():
+        case ServiceError() | TableUnavailable():
             return ExitCode.SERVICE
         case GapError():
             return ExitCode.GAP
@@ -62,8 +68,16 @@ def example(*lines: str) -> str:
 
 def for_command_line(error: object) -> str:
     """Write an error in one line, with options where the library's speaks of arguments."""
-    line = " ".join(str(error).split())
-    return _ARGUMENT.sub(lambda found: f"--{found[1].replace('_', '-')} …", line)
+    line = " ".join(str(error).split()).replace("option startingPosition: ", "--start: ")
+    line = line.replace(" or role_arn=…", "")  # which no command has
+    if line.startswith("the lease table "):
+        line = line.replace("endpoint_url", "lease_endpoint_url")
+    return _ARGUMENT.sub(_option, line)
+
+
+def _option(found: re.Match[str]) -> str:
+    name = (found[1] or found[2]).replace("_", "-")
+    return f"--{name} …" if found[1] else f"--{name}"
 
 
 def say_error(error: object) -> None:
@@ -85,7 +99,7 @@ class Program(TyperGroup):
         try:
             code = super().main(args, prog_name, *rest, **{**more, "standalone_mode": False})
         except typer.Abort:
-            say_error("nothing was done: it was not confirmed")
+            say_error("nothing was done: it was not confirmed. With --yes it is not asked")
             code = ExitCode.FAILED
         except Exception as error:
             if not hasattr(error, "format_message"):  # which usage errors of every typer have
@@ -120,6 +134,23 @@ def _explain(usage_error: Any) -> int:
     return ExitCode.USAGE
 
 
+class _Sparing:
+    """Lets a line through once in a while: a retry a second is worth one, and not ten."""
+
+    def __init__(self) -> None:
+        self._said_at: dict[tuple[str, str], float] = {}
+
+    def filter(self, record: "LogRecord") -> bool:
+        """Say whether a line is new, or was not said of late. A line is known by its subject."""
+        first = str(record.args[0]) if isinstance(record.args, tuple) and record.args else ""
+        line, now = (record.msg, first), time.monotonic()
+        if now - self._said_at.get(line, -_REPEATED_SECONDS) < _REPEATED_SECONDS:
+            return False
+        self._said_at[line] = now
+        record.msg, record.args = for_command_line(record.getMessage()), None
+        return True
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"shardline {version('shardline')}")
@@ -144,7 +175,10 @@ def program(
     logging.basicConfig(
         level=logging.DEBUG if debug else logging.WARNING, format="%(levelname)s %(message)s"
     )
-    if debug:
+    if not debug:
+        for handler in logging.getLogger().handlers:
+            handler.addFilter(_Sparing())
+    else:
         # Signed requests and whole bodies are not ours to print.
         logging.getLogger("botocore").setLevel(logging.INFO)
         logging.getLogger("urllib3").setLevel(logging.INFO)

@@ -8,6 +8,7 @@ import threading
 import time
 from importlib.resources import files
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -166,26 +167,62 @@ def load_consumer(text: str) -> "ShardConsumer":
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            f"{text!r}: no module {error.name!r} here or on the Python path"
-        ) from error
+    module = _import(text, module_name)
     found: Any = getattr(module, attribute, None)
     if found is None:
-        names = [n for n, v in vars(module).items() if isinstance(v, type) and n[0] != "_"]
-        raise ConfigurationError(f"{text!r}: {module_name} has no {attribute}; it has {names}")
+        raise ConfigurationError(f"{text!r}: {module_name} has no {attribute}{_offer(module)}")
     from shardline.spark.consumer import ShardConsumer
 
-    consumer = found() if isinstance(found, type) else found
-    if not isinstance(consumer, ShardConsumer):
+    if isinstance(found, type) and issubclass(found, ShardConsumer):
+        try:
+            found = found()
+        except Exception as error:
+            raise ConfigurationError(
+                f"{text!r} cannot be made without arguments ({_said(error)}): name an instance of "
+                "it that the module has"
+            ) from error
+    if not isinstance(found, ShardConsumer):
         raise ConfigurationError(f"{text!r} is not a shardline.ShardConsumer: subclass that")
     from pyspark import cloudpickle
 
     # By value: executors elsewhere have no file of this name.
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-    return consumer
+    return found
+
+
+def _import(text: str, module_name: str) -> ModuleType:
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name in {module_name, module_name.partition(".")[0]}:
+            raise ConfigurationError(
+                f"{text!r}: there is no {module_name} in this folder or on the Python path"
+            ) from error
+        raise ConfigurationError(
+            f"{text!r}: {module_name} needs {error.name}, which is not installed"
+        ) from error
+    except Exception as error:
+        raise ConfigurationError(
+            f"{text!r}: importing {module_name} failed with {_said(error)}; `shardline --debug run "
+            "…` shows where"
+        ) from error
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _offer(module: ModuleType) -> str:
+    from shardline.spark.consumer import ShardConsumer
+
+    kinds = [
+        name
+        for name, value in vars(module).items()
+        if isinstance(value, type)
+        and issubclass(value, ShardConsumer)
+        and value is not ShardConsumer
+    ]
+    return f": did you mean {' or '.join(kinds)}?" if kinds else ", and no other ShardConsumer"
 
 
 def _on_signals(stopping: threading.Event, leaving: threading.Event, report: Report) -> None:

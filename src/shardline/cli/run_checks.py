@@ -1,5 +1,6 @@
 """What must be right before Spark is started for a consumer, checked in a second."""
 
+import os
 import socket
 from importlib.util import find_spec
 
@@ -17,7 +18,8 @@ def require_metrics(port: int | None) -> None:
         socket.create_server(("127.0.0.1", port)).close()
     except OSError as error:
         raise ConfigurationError(
-            f"cannot listen on 127.0.0.1:{port} ({error.strerror}): pass another --metrics-port"
+            f"port {port} of 127.0.0.1 cannot be had ({os.strerror(error.errno or 0)}): "
+            "pass another --metrics-port"
         ) from None
 
 

@@ -6,6 +6,7 @@ import asyncio
 import hmac
 import json
 import logging
+import os
 import socket
 import threading
 from contextlib import suppress
@@ -275,6 +276,6 @@ def _bind(port: int) -> socket.socket:
         return socket.create_server((LOOPBACK, port))
     except OSError as error:
         raise ConfigurationError(
-            f"cannot listen on {LOOPBACK}:{port} ({error.strerror}): pass another --port, "
-            "or 0 for a free one"
+            f"port {port} of {LOOPBACK} cannot be had ({os.strerror(error.errno or 0)}): pass another "
+            "--port, or 0 for a free one"
         ) from None

@@ -23,8 +23,8 @@ def open_table(
 
     Nothing is sent yet: call `prepare` once. The keywords are for DynamoDB.
     """
-    scheme, separator, rest = address.partition("://")
-    if not separator or not rest:
+    scheme, _, rest = address.partition("://")
+    if not rest or scheme.partition("+")[0] not in {"sqlite", "postgresql", "dynamodb"}:
         raise ConfigurationError(
             f"{address!r} is not the address of a lease table: write sqlite:///FILE, "
             "postgresql://USER@HOST/DATABASE or dynamodb://TABLE"

@@ -59,21 +59,101 @@ MISTAKES: list[tuple[str, int, str]] = [
     # the page
     ("dashboard --stream kinesis://orders --port {taken} {endpoint}", USAGE, "pass another --port"),
     ("dashboard --stream kinesis://orders --dead-letters x", USAGE, "file:///FOLDER"),
+    ("dashboard --stream kinesis://orders --dead-letters kinesis://no {endpoint}", SERVICE, "no:"),
     ("dashboard --stream kinesis://orders --port 99999", USAGE, "--port"),
     ("dashboard --stream kinesis://orders --token abc {endpoint}", USAGE, "8 characters"),
+    # a server that is none, or that is not there
+    ("shards kinesis://orders --endpoint-url {nobody}", SERVICE, "check --endpoint-url, region"),
+    ("tail kinesis://orders --endpoint-url {nobody}", SERVICE, "nothing answers at"),
+    ("shards kinesis://orders --endpoint-url 127.0.0.1:4567", USAGE, "write http://127.0.0.1:4567"),
+    # a lease table that is none, or that is not there
+    ("leases kinesis://orders --app a --lease-table mysql://h/d {endpoint}", USAGE, "sqlite:///"),
+    ("leases kinesis://orders --app a --lease-table sqlite:///no.db {endpoint}", USAGE, "no file"),
+    ("leases kinesis://orders --app a --lease-table sqlite:///{text} {endpoint}", SERVICE, "not a"),
+    (
+        "leases kinesis://orders --app a --lease-table dynamodb://t --lease-endpoint-url {nobody}"
+        " {endpoint}",
+        SERVICE,
+        "check --lease-endpoint-url",
+    ),
+    (
+        "leases kinesis://orders --app a --lease-table postgresql://u@127.0.0.1:1/d {endpoint}",
+        SERVICE,
+        "Connection refused",
+    ),
+    # the embedded service
+    ("local --port {taken}", USAGE, "pass another port"),
+    ("local --stream orders:many", USAGE, "write NAME:SHARDS"),
+    ("local --file /nowhere/at/all", USAGE, "check path and permissions"),
+    ("local --prot 1", USAGE, "--port"),
+    # a consumer
+    ("run", USAGE, "Missing argument 'MODULE:CONSUMER'"),
+    ("run consumers:Good", USAGE, "Missing option '--stream'"),
+    ("run consumers:Good --stream kinesis://orders {endpoint}", USAGE, "--app NAME"),
+    ("run consumers {worker}", USAGE, "write MODULE:CONSUMER"),
+    ("run consumer:Good {worker}", USAGE, "there is no consumer in this folder"),
+    ("run consumers:God {worker}", USAGE, "did you mean Good or Picky?"),
+    ("run consumers:NotOne {worker}", USAGE, "is not a shardline.ShardConsumer"),
+    ("run consumers:Picky {worker}", USAGE, "cannot be made without arguments"),
+    ("run lacking:Good {worker}", USAGE, "lacking needs nothing_like_it, which is not installed"),
+    ("run unfinished:Good {worker}", USAGE, "SyntaxError"),
+    ("run raising:Good {worker}", USAGE, "RuntimeError: boom"),
+    ("run consumers:Good --app a --stream orders {endpoint}", USAGE, "write kinesis://orders"),
+    ("run consumers:Good --app a --stream kinesis://no {endpoint}", SERVICE, "not found"),
+    (
+        "run consumers:Good --app a --stream kinesis://no --endpoint-url {nobody}",
+        SERVICE,
+        "nothing",
+    ),
+    ("run consumers:Good {worker} --start yesterday", USAGE, "--start: 'yesterday' is no position"),
+    ("run consumers:Good {worker} --lease-table leases", USAGE, "sqlite:///FILE"),
+    (
+        "run consumers:Good {worker} --lease-table sqlite:////nowhere/a.db",
+        SERVICE,
+        "unable to open",
+    ),
+    ("run consumers:Good {worker} --lease-seconds 1", USAGE, "--lease-seconds"),
+    ("run consumers:Good {worker} --metrics-port {taken}", USAGE, "another --metrics-port"),
+    ("run consumers:Good --ephemeral --checkpoint c {ephemeral}", USAGE, "remembers nothing"),
+    # the demo
+    ("demo --seed x", USAGE, "--seed"),
+    ("demo --slow", USAGE, "No such option: --slow"),
 ]
+
+MODULES = {
+    "consumers": """
+import shardline
+class Good(shardline.ShardConsumer):
+    def process(self, batch): ...
+class Picky(Good):
+    def __init__(self, url): ...
+class NotOne: ...
+""",
+    "lacking": "import nothing_like_it",
+    "unfinished": "def half(:",
+    "raising": "raise RuntimeError('boom')",
+}
 
 
 @pytest.fixture(scope="module")
 def names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    path: Path = tmp_path_factory.mktemp("leases") / "leases.db"
+    folder: Path = tmp_path_factory.mktemp("mistakes")
+    path = folder / "leases.db"
+    for name, text in MODULES.items():
+        (folder / f"{name}.py").write_text(text)
     table = open_table(f"sqlite:///{path}")
     table.prepare()
     table.close()
     with Service() as service, socket.create_server(("127.0.0.1", 0)) as listener:
         service.create_stream("orders", 1)
+        endpoint = f"--endpoint-url {service.endpoint_url}"
         yield {
-            "endpoint": f"--endpoint-url {service.endpoint_url}",
+            "endpoint": endpoint,
+            "worker": f"--app a --stream kinesis://orders {endpoint}",
+            "ephemeral": f"--stream kinesis://orders {endpoint}",
+            "nobody": "http://127.0.0.1:1",
+            "text": str(folder / "raising.py"),
+            "folder": str(folder),
             "table": f"sqlite:///{path}",
             "taken": str(listener.getsockname()[1]),
         }
@@ -84,6 +164,8 @@ def test_a_mistake_gives_one_helpful_line(
     names: dict[str, str], typed: str, code: int, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.chdir(names["folder"])  # where consumers are looked for, and leases left
+    monkeypatch.setattr(sys, "path", list(sys.path))
     result = CliRunner().invoke(app, typed.format(**names).split())
     assert result.exit_code == code, result.output
     assert says in result.stderr, result.stderr
@@ -101,6 +183,26 @@ def test_missing_credentials_and_region_say_which_options_help(
     result = CliRunner().invoke(app, ["shards", "kinesis://orders"])
     assert result.exit_code == USAGE
     assert "pass --region …, or set AWS_REGION" in result.stderr
+
+
+def test_missing_credentials_say_where_to_get_some(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    result = CliRunner().invoke(app, ["shards", "kinesis://orders", "--region", "eu-west-1"])
+    assert result.exit_code == USAGE
+    assert "pass --profile …, or run `aws configure`" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_looking_at_leases_makes_no_file(names: dict[str, str], tmp_path: Path) -> None:
+    typed = f"shards kinesis://orders --app a --lease-table sqlite:///{tmp_path}/no.db {{endpoint}}"
+    assert CliRunner().invoke(app, typed.format(**names).split()).exit_code == USAGE
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_debug_shows_where_an_error_came_from() -> None:
@@ -126,6 +228,6 @@ def test_nothing_is_done_without_a_yes(names: dict[str, str]) -> None:
     typed = "leases release kinesis://orders --app shop --lease-table {table} s".format(**names)
     result = CliRunner().invoke(app, typed.split(), input="n\n")
     assert result.exit_code == FAILED
-    assert "not confirmed" in result.stderr
+    assert "not confirmed. With --yes" in result.stderr
     assert table.read_rows("shop", "orders", ["s"])["s"] == row
     table.close()

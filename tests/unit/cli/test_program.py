@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,9 @@ from typer.testing import CliRunner
 
 from shardline import errors
 from shardline.cli import app
-from shardline.cli.program import ExitCode, exit_code_of, for_command_line
+from shardline.cli.program import ExitCode, _Sparing, exit_code_of, for_command_line
+from shardline.cli.run_report import judge_failure
+from shardline.leases.port import TableUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,6 +58,7 @@ def test_version() -> None:
         (errors.GapError, ExitCode.GAP),
         (errors.PromiseBroken, ExitCode.FAILED),
         (errors.LeaseLost, ExitCode.FAILED),
+        (TableUnavailable, ExitCode.SERVICE),
     ],
 )
 def test_each_kind_of_error_has_its_exit_code(
@@ -63,8 +67,44 @@ def test_each_kind_of_error_has_its_exit_code(
     assert exit_code_of(error("x")) is code
 
 
+@pytest.mark.parametrize(
+    ("failure", "reason", "code"),
+    [
+        (
+            "shardline.errors.GapError: gone; set failOnDataLoss to false",
+            "gone; pass --go-on-after-gaps",
+            ExitCode.GAP,
+        ),
+        ("shardline.errors.StreamNotFound: not there", "not there", ExitCode.SERVICE),
+        ("ConfigurationError: wrong", "wrong", ExitCode.USAGE),
+        ("ZeroDivisionError: division by zero", None, ExitCode.FAILED),
+        ("something: else", None, ExitCode.FAILED),
+    ],
+)
+def test_a_failed_query_is_judged_by_what_it_met(
+    failure: str, reason: str | None, code: ExitCode
+) -> None:
+    assert judge_failure(failure) == (reason or failure, code)
+
+
+def test_a_line_that_is_logged_again_and_again_is_shown_once_in_a_while() -> None:
+    sparing = _Sparing()
+    shown = [sparing.filter(_logged("%s; again in %d s", "endpoint_url", n)) for n in range(5)]
+    assert shown == [True, False, False, False, False]
+    other = _logged("%s; again in %d s", "another", 1)
+    assert sparing.filter(other)
+    assert other.getMessage() == "another; again in 1 s"
+
+
+def _logged(text: str, *arguments: object) -> logging.LogRecord:
+    return logging.LogRecord("shardline", logging.WARNING, "", 1, text, arguments, None)
+
+
 def test_an_error_speaks_of_options_and_is_one_line() -> None:
     assert for_command_line("pass region=… or\n  profile=…") == "pass --region … or --profile …"
+    assert for_command_line("check endpoint_url") == "check --endpoint-url"
+    lease_table = "the lease table dynamodb://x: check endpoint_url"
+    assert for_command_line(lease_table).endswith("check --lease-endpoint-url")
 
 
 def test_the_program_starts_without_loading_what_is_heavy() -> None:

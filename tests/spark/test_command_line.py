@@ -1,0 +1,85 @@
+"""`shardline run` and `shardline demo` as programs use them: lines of JSON, and exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from shardline.cli.demo_recorder import LOG_VARIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.spark.streams import Stream
+
+DEADLINE_SECONDS = 300
+
+
+@contextmanager
+def running(folder: Path, *typed: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "shardline", *typed, "--json"],
+        cwd=folder,
+        env=os.environ | {LOG_VARIABLE: str(folder / "log.jsonl")},
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        with process:
+            yield process
+            process.wait(DEADLINE_SECONDS)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def events_of(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
+    assert process.stdout is not None
+    for line in process.stdout:
+        yield json.loads(line)
+
+
+def worker(stream: Stream) -> list[str]:
+    return [
+        *("run", "shardline.cli.demo_recorder:Recorder"),
+        *("--stream", f"kinesis://{stream.name}", "--app", "billing", "--master", "local[1]"),
+        *("--endpoint-url", stream.endpoint_url, "--status-seconds", "1"),
+    ]
+
+
+def test_a_worker_tells_its_figures_and_how_it_ended(stream: Stream, tmp_path: Path) -> None:
+    stream.put(3)
+    with running(tmp_path, *worker(stream)) as process:
+        told = events_of(process)
+        started = next(told)
+        assert (started["event"], started["app"]) == ("started", "billing")
+        status = next(event for event in told if event.get("records") == 3)
+        assert status["event"] == "status"
+        assert status["held"] == 2
+        assert set(status["lag_seconds"]) <= {"shardId-000000000000", "shardId-000000000001"}
+        process.send_signal(signal.SIGTERM)
+        rest = [event for event in told if event["event"] != "status"]
+    assert [event["event"] for event in rest] == ["stopping", "stopped"]
+    assert (rest[-1]["handed_back"], rest[-1]["repeats"]) == (True, False)
+    assert process.returncode == 0
+
+
+def test_the_demo_ends_with_a_verdict_of_nothing_lost_and_nothing_out_of_order(
+    tmp_path: Path,
+) -> None:
+    with running(tmp_path, "demo", "--fast") as process:
+        told = list(events_of(process))
+    verdict = told[-1]
+    assert verdict["event"] == "verdict"
+    assert verdict["kept"] is True
+    assert (verdict["lost"], verdict["out_of_order"], verdict["reshards"]) == (0, 0, 4)
+    assert verdict["read"] == verdict["written"] > 0
+    assert {"split", "merged"} & {event["event"] for event in told}
+    assert process.returncode == 0
