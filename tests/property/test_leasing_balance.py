@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from shardline.core.leasing_balance import (
     Load,
     dealt,
+    givers,
     level_of,
     may_give,
     wanted_from_others,
@@ -72,3 +73,29 @@ def test_asking_and_giving_ends_in_balance(held: list[int]) -> None:
         if not moved:
             break
     assert max(held) - min(held) <= 1
+
+
+@given(st.lists(st.integers(0, 30), min_size=2, max_size=9))
+@pytest.mark.case("W-17")
+def test_who_sees_the_same_asks_so_that_all_reach_the_level_at_once(held: list[int]) -> None:
+    workers = [Load(f"w{i}", n) for i, n in enumerate(held)]
+    level = level_of(sum(held), workers).level
+    after = {load.worker: load.held for load in workers}
+    for load in workers:
+        for giver in givers(workers, level, load.worker):
+            after[load.worker] += 1
+            after[giver] -= 1
+    assert min(after.values()) >= level
+    assert max(after.values()) <= max(held)
+
+
+@given(loads, st.integers(0, 60))
+@pytest.mark.case("W-13", "W-17")
+def test_nobody_asks_for_more_than_it_has_room_for(workers: list[Load], total: int) -> None:
+    level = level_of(total, workers).level
+    for me in workers:
+        others = [load for load in workers if load is not me]
+        asked = givers(workers, level, me.worker)
+        assert me.worker not in asked
+        assert me.capacity is None or me.held + len(asked) <= max(me.held, me.capacity)
+        assert bool(wanted_from_others(me, others, level)) >= bool(asked)

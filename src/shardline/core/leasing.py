@@ -10,9 +10,10 @@ The rules, in the order in which `decide` applies them:
    has read its rows again. It stops before anybody else can have seen a whole lease time pass.
 2. What is done is written down: checkpoints now and then, ends and hand-overs at once.
 3. A row that is missing is made: first by the worker on duty for it, after a while by anybody.
-4. Free leases of readable shards are dealt evenly; one that stays free is anybody's.
-5. Who has less than its share asks one that has more, in its heartbeat; the owner finishes its
-   batch, and releases the lease for the asker. If the asker dies, the lease is free for all.
+4. Free leases of readable shards are dealt evenly; one that stays free is anybody's. It is read
+   before it is taken, and who has just come makes and takes only a few.
+5. Who has less than its share for a while asks one that has more, in its heartbeat; the owner
+   finishes its batch, and releases the lease for the asker. If the asker dies, it is free for all.
 6. Finished rows go when nothing descends from them and a retention period has passed.
 """
 
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from shardline.core.checkpoints import further
@@ -46,12 +48,14 @@ from shardline.core.leasing_instructions import (
 from shardline.core.leasing_ledger import Ledger
 from shardline.core.leasing_making import Making
 from shardline.core.leasing_peers import Peers
+from shardline.core.leasing_restraint import Restraint
 from shardline.core.leasing_rows import (
     Header,
     Heartbeat,
     LeaseRow,
     advanced,
     finished,
+    one_write,
     released,
     taken,
     with_gap,
@@ -68,7 +72,6 @@ if TYPE_CHECKING:
 __all__ = ["Held", "LeaseTimes", "Leasing"]
 
 _STORY_LINES: Final = 60
-_TAKES_AT_ONCE: Final = 200
 
 
 class Leasing:
@@ -94,6 +97,7 @@ class Leasing:
         self._dealing = Dealing(owner, self.times.lease_seconds, capacity)
         self._handovers = Handovers(owner, self.times.lease_seconds)
         self._making = Making(owner, self.times.lease_seconds)
+        self._restraint = Restraint(self.times.renew_seconds)
         self._beat = Heartbeat(app_name, stream_name, owner, capacity=capacity)
         self._beat_stored: Heartbeat | None = None
         self._renewed_at = float("-inf")
@@ -103,6 +107,10 @@ class Leasing:
         """What the consumer works on: the epoch, and whether it is to finish."""
         self._unverified: set[str] = set()
         """Mine before I failed to renew, or written without an answer: to be read again."""
+        self._fresh: set[str] = set()
+        """Rows as the table had them at the last look: only those are worth a take."""
+        self.must_read = False
+        """Whether there is something to take that was not read at the last look."""
         self._missed: set[str] = set()
         """Known, and missing from a page: to be read."""
         self._stirred = False
@@ -133,10 +141,12 @@ class Leasing:
 
     def read_rows(self, asked: Collection[str], rows: Mapping[str, LeaseRow], now: float) -> None:
         """Tell of a consistent read: what was asked for and is not there does not exist."""
+        self._fresh = set(rows)
         for shard_id in asked:
             row = rows.get(shard_id)
             if row is not None:
                 self.ledger.remember(row)
+                self._making.doubtful.discard(shard_id)
             elif shard_id in self.ledger.rows:
                 self._note(now, f"the row of {shard_id} is gone")
                 self.ledger.missed(shard_id)
@@ -144,7 +154,7 @@ class Leasing:
 
     def saw_heartbeats(self, beats: Iterable[Heartbeat], now: float) -> None:
         """Tell of all heartbeats, from a read that may lag."""
-        self.peers.watch(beats, (o for o, ids in self.ledger.owned.items() if o and ids), now)
+        self.peers.watch(beats, (o for o in self.ledger.owned if o), now)
 
     def read_heartbeat(self, worker: str, beat: Heartbeat | None, now: float) -> None:
         """Tell of a consistent read of a suspect's heartbeat."""
@@ -202,15 +212,16 @@ class Leasing:
         wanted.update(dict.fromkeys(ledger.missing()))
         wanted.update(dict.fromkeys(sorted(self._missed)))
         wanted.update(dict.fromkeys(sorted(self.mine)))
-        for standing in ledger.lineage.standings.values():
-            if len(wanted) >= budget:
-                break
-            wanted.update((i, None) for i in standing.waits_for if i in ledger.rows)
+        wanted.update(dict.fromkeys(ledger.awaited))
         return list(wanted)[:budget]
+
+    def must_scan(self, budget: int) -> bool:
+        """Say whether reading all rows is worth it: too many are unknown, or I lack my share."""
+        return len(self.ledger.missing()) > budget or self.must_read or self._handovers.short
 
     def unknown_shards(self) -> list[str]:
         """Return the shards to ask the service for, one by one."""
-        return [i for i in self.ledger.lineage.undiscovered if i not in self.ledger.gone]
+        return [i for i in self.ledger.undiscovered if i not in self.ledger.gone]
 
     # --- what to do -------------------------------------------------------------------------
 
@@ -267,6 +278,7 @@ class Leasing:
             case Renew(new) | RequestHandover(new):
                 self._beat = self._beat_stored = new
                 self._renewed_at = now
+                self._restraint.renewed(now)
             case Bump() if header is not None:
                 self._stirred = False
                 self.saw_header(header)
@@ -274,7 +286,10 @@ class Leasing:
             case Create(new) | Take(new) | Save(new) | Release(new):
                 self._note(now, said(did))
                 self.ledger.remember(new)
+                self._fresh.add(new.shard_id)
                 self._after_write(new, now)
+                if isinstance(did, Create):
+                    self._restraint.made()
                 if isinstance(did, Take):
                     self._work[new.shard_id].taken_at_epoch = did.expected.epoch
             case Delete(row):
@@ -296,6 +311,7 @@ class Leasing:
                     now, f"refused: {said(did)}; {current.lease_owner} is at {current.version}"
                 )
                 self.ledger.remember(current)
+                self._fresh.add(current.shard_id)
             case (Create(new) | Take(new) | Save(new) | Release(new), None):
                 self._note(now, f"the row of {new.shard_id} is gone")
                 self.ledger.missed(new.shard_id)
@@ -393,6 +409,7 @@ class Leasing:
         if lapsed:
             self._note(now, f"could not renew in time: stopped {', '.join(sorted(lapsed))}")
             self._unverified |= lapsed
+            self._making.doubtful |= lapsed
 
     def _working_on(self, shard_id: str, epoch: int) -> Work | None:
         row, work = self.ledger.rows.get(shard_id), self._work.get(shard_id)
@@ -405,7 +422,8 @@ class Leasing:
             row = self.ledger.rows[shard_id]
             work = self._working_on(shard_id, row.epoch) or Work(row.epoch, now)
             given_to = self._handovers.giving.get(shard_id) if work.finished else None
-            if not (work.ended or self.leaving or given_to or self._is_due(work, now)):
+            due = now - work.saved_at >= self.times.checkpoint_seconds
+            if not (due or work.ended or work.gap or self.leaving or given_to):
                 continue
             new = with_gap(row, work.gap)
             if work.acknowledged is not None:
@@ -413,9 +431,9 @@ class Leasing:
             if work.ended:
                 yield Save(finished(row, new.gap), row)
             elif self.leaving or given_to:
-                yield Release(_one_write(released(new, given_to), row), row)
+                yield Release(one_write(released(new, given_to), row), row)
             elif new is not row:
-                yield Save(_one_write(new, row), row)
+                yield Save(one_write(new, row), row)
         for shard_id in self.ledger.gaps if self._goes_on_after_gaps else ():
             row = self.ledger.rows[shard_id]
             free = row.lease_owner is None or self.peers.dead(row.lease_owner)
@@ -423,22 +441,18 @@ class Leasing:
                 gap = f"{shard_id} vanished from the stream; it was read up to {row.checkpoint}"
                 yield Save(finished(row, gap), row)
 
-    def _is_due(self, work: Work, now: float) -> bool:
-        """Say whether to write now: a gap is not left to chance."""
-        return bool(work.gap) or now - work.saved_at >= self.times.checkpoint_seconds
-
     def _share(self, header: Header, now: float) -> Iterator[Instruction]:
         """Make what is missing, take what is free, and ask for the rest of my share."""
-        yield from self._making.make(header, self.ledger, self.peers, now)
-        takes = [
-            i
-            for i in self._dealing.mine(self.ledger, self.peers, now)[:_TAKES_AT_ONCE]
-            if i not in self._unverified
-        ]
+        made = self._making.make(header, self.ledger, self.peers, now)
+        yield from islice(made, self._restraint.most_to_make(now))
+        most = self._restraint.most_to_take(len(self.mine), now)
+        chosen = self._dealing.mine(self.ledger, self.peers, now)[:most]
+        takes = [i for i in chosen if i in self._fresh and i not in self._unverified]
+        self.must_read = len(takes) < len(chosen)
         for shard_id in takes:
             row = self.ledger.rows[shard_id]
             yield Take(taken(row, self.owner), row)
-        if not takes:
+        if not chosen:
             loads, level = self._dealing.loads(self.ledger, self.peers)
             self._handovers.ask(self.ledger, self.peers, loads, level.level, now)
 
@@ -482,8 +496,3 @@ class Leasing:
 
     def _note(self, now: float, text: str) -> None:
         self._story.append(f"{now:9.2f} {self.owner}: {text}")
-
-
-def _one_write(new: LeaseRow, old: LeaseRow) -> LeaseRow:
-    """Count several changes that are written together as one write."""
-    return replace(new, lease_count=old.lease_count + 1)

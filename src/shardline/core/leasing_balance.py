@@ -72,6 +72,27 @@ def wanted_from_others(mine: Load, others: Sequence[Load], level: int) -> int:
     return below or min(1, mine.room(mine.held + 1))
 
 
+def givers(loads: Sequence[Load], level: int, me: str) -> list[str]:
+    """Return whom to ask, once for each lease that I lack.
+
+    The highest give to the lowest, one by one, like steps of a stair: workers that see the same
+    do not all ask the same.
+    """
+    lacking = [
+        (height, load.worker)
+        for load in loads
+        for height in range(load.held, load.held + max(load.room(level), load.room(load.held + 1)))
+    ]
+    giving = [(height, load.worker) for load in loads for height in range(load.held, level, -1)]
+    lacking.sort()
+    giving.sort(key=lambda step: (-step[0], step[1]))
+    return [
+        giver
+        for (low, asker), (high, giver) in zip(lacking, giving, strict=False)
+        if asker == me and high >= low + 2
+    ]
+
+
 def may_give(held: int, asker_holds: int) -> bool:
     """Say whether giving one away leaves the asker no better off than the giver."""
     return held - 1 >= asker_holds + 1

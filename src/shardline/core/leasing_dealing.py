@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from shardline.core.leasing_balance import Level, Load, dealt, level_of
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from shardline.core.leasing_ledger import Ledger
     from shardline.core.leasing_peers import Peers
+
+_LEFT_AT_ONCE: Final = 3
 
 
 class Dealing:
@@ -40,18 +42,20 @@ class Dealing:
     def mine(self, ledger: Ledger, peers: Peers, now: float) -> list[str]:
         """Return the free shards to take, those that were given to me first."""
         free = free_shards(ledger, peers, self._me) & ledger.leasable
-        for shard_id in self._free_since.keys() - free:
-            del self._free_since[shard_id]
         if not free:
-            self.unowned = 0
+            self.unowned, self._free_since = 0, {}
             return []
+        self._free_since = {i: self._free_since.get(i, now) for i in free}
         common: list[str] = []
         chosen: dict[str, None] = {}
         coming: dict[str, int] = {}
         for shard_id in sorted(free, key=_scattered):
-            free_for = now - self._free_since.setdefault(shard_id, now)
             given_to = ledger.rows[shard_id].given_to
-            beat = peers.beat_of(given_to) if given_to else None
+            if given_to is None:
+                common.append(shard_id)
+                continue
+            beat = peers.beat_of(given_to)
+            free_for = now - self._free_since[shard_id]
             if given_to == self._me:
                 chosen[shard_id] = None
                 coming[self._me] = coming.get(self._me, 0) + 1
@@ -61,13 +65,23 @@ class Dealing:
                 common.append(shard_id)
         loads, level = self.loads(ledger, peers, coming)
         self.unowned = level.left_over
+        # Heartbeats lag behind what the rows already show.
+        loads = [
+            load._replace(held=max(load.held, len(ledger.owned.get(load.worker, ()))))
+            for load in loads
+        ]
         chosen.update(dict.fromkeys(dealt(common, loads, level.level, self._me)))
-        for shard_id in common:  # dealt to somebody that does not come for it
-            if now - self._free_since[shard_id] >= self._lease_seconds:
-                chosen[shard_id] = None
+        chosen.update(dict.fromkeys(self._left(common, ledger, level.level, now)))
         if self._capacity is None:
             return list(chosen)
         return list(chosen)[: max(0, self._capacity - len(ledger.owned.get(self._me, ())))]
+
+    def _left(self, common: list[str], ledger: Ledger, level: int, now: float) -> list[str]:
+        """Return some that were dealt to others who do not come: first to those with the least."""
+        patient = len(ledger.owned.get(self._me, ())) > level
+        patience_seconds = self._lease_seconds * (2 if patient else 1)
+        left = [i for i in common if now - self._free_since[i] >= patience_seconds]
+        return sorted(left, key=lambda i: _scattered(f"{self._me} {i}"))[:_LEFT_AT_ONCE]
 
 
 def free_shards(ledger: Ledger, peers: Peers, me: str) -> set[str]:

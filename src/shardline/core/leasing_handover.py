@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from shardline.core.leasing_balance import Load, may_give, wanted_from_others
+from shardline.core.leasing_balance import Load, givers, may_give, wanted_from_others
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
@@ -25,10 +25,17 @@ class Handovers:
     def __init__(self, me: str, lease_seconds: float) -> None:
         self._me = me
         self._patience_seconds = 3 * lease_seconds
+        self._wait_seconds = lease_seconds / 3
+        self._short_since: float | None = None
         self.asked_at: dict[str, float] = {}
         """The shards that I ask for, and since when."""
         self.giving: dict[str, str] = {}
         """My shards that are to be finished, and for whom."""
+
+    @property
+    def short(self) -> bool:
+        """Say whether I have less than my share, and others have more."""
+        return self._short_since is not None
 
     def ask(
         self, ledger: Ledger, peers: Peers, loads: Sequence[Load], level: int, now: float
@@ -41,19 +48,24 @@ class Handovers:
             if impatient or not self._open(shard_id, ledger, richer):
                 del self.asked_at[shard_id]
         others = [load for load in loads if load.worker != self._me]
-        count = wanted_from_others(mine, others, level) - len(self.asked_at)
+        wanted = wanted_from_others(mine, others, level)
+        if not wanted:
+            self._short_since = None
+        elif self._short_since is None:
+            self._short_since = now
+        if self._short_since is not None and now - self._short_since < self._wait_seconds:
+            return  # others are still taking what is free, and their heartbeats lag behind that
+        count = wanted - len(self.asked_at)
         for shard_id in list(self.asked_at)[: max(0, -count)]:
             del self.asked_at[shard_id]
-        spoken_for = {i for beat in peers.live() for i in beat.asks} if count > 0 else set()
-        for load in sorted(others, key=lambda load: -load.held):
-            if count <= 0 or load.held < mine.held + 2:
-                break
-            ids = ledger.owned.get(load.worker, set()) & ledger.leasable
-            choice = sorted(ids - spoken_for - self.asked_at.keys(), key=self._preference)
-            surplus = max(1, load.held - level)
-            for shard_id in choice[: min(count, surplus)]:
-                self.asked_at[shard_id] = now
-                count -= 1
+        if count <= 0:
+            return
+        spoken_for = {i for beat in peers.live() for i in beat.asks}
+        for giver in givers(loads, level, self._me)[:count]:
+            ids = ledger.owned.get(giver, set()) & ledger.leasable
+            choice = ids - spoken_for - self.asked_at.keys()
+            if choice:
+                self.asked_at[min(choice, key=self._preference)] = now
 
     def promise(self, mine: set[str], at_work: Container[str], peers: Peers) -> None:
         """Promise what is asked for, as far as it is fair; take back what nobody waits for."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shardline.core.lineage import Lineage, State, marks_in_use, trace, uncovered
+from shardline.core.lineage import State, marks_in_use, trace, uncovered
 from shardline.core.shards import TRIM_HORIZON, AtTime
 from shardline.core.starting import begin, begin_later
 
@@ -40,10 +40,14 @@ class Ledger:
         self.gone: set[str] = set()
         """Shards of which the service said, one by one, that it has them no more."""
         self._goes_on_after_gaps = goes_on_after_gaps
-        self._lineage: Lineage | None = None
-        self._readable: frozenset[str] = frozenset()
+        # What follows from all that; made anew when the lineage may have changed.
+        self._traced = False
         self._leasable: set[str] = set()
+        self._without_row: set[str] = set()
         self._done_above: frozenset[str] = frozenset()
+        self._awaited: tuple[str, ...] = ()
+        self._undiscovered: tuple[str, ...] = ()
+        self._missing: list[str] | None = None  # made anew when rows come or go
 
     # --- what was seen ----------------------------------------------------------------------
 
@@ -53,7 +57,7 @@ class Ledger:
             seen = [*self.rows.values(), *self.outdated.values()]
             self.stream_created_at = stream_created_at
             self.rows, self.owned, self.completed, self.lost = {}, {}, set(), {}
-            self.listed, self.gone, self._lineage = {}, set(), None
+            self.listed, self.gone, self._traced = {}, set(), False
             self.outdated = {}
             for row in seen:
                 self.remember(row)
@@ -71,7 +75,7 @@ class Ledger:
             if known.version >= row.version:
                 return
             self.completed.discard(shard_id)
-            self.owned.get(known.lease_owner, set()).discard(shard_id)
+            self._disown(known)
         self.outdated.pop(shard_id, None)
         self.lost.pop(shard_id, None)
         self.rows[shard_id] = row
@@ -80,14 +84,16 @@ class Ledger:
         else:
             self.owned.setdefault(row.lease_owner, set()).add(shard_id)
         if known is None:
-            if shard_id in self._readable and not row.completed:  # as most new rows
+            self._missing = None
+            if shard_id in self._without_row and not row.completed:  # as most new rows
+                self._without_row.remove(shard_id)
                 self._leasable.add(shard_id)
             else:
-                self._lineage = None
+                self._traced = False
         elif known.completed != row.completed or (
             known.begun != row.begun and any(p not in self.rows for p in row.parents)
         ):
-            self._lineage = None
+            self._traced = False
 
     def missed(self, shard_id: str) -> None:
         """Tell that a consistent read found no such row."""
@@ -95,8 +101,8 @@ class Ledger:
         if row is not None:
             self.lost[shard_id] = row
             self.completed.discard(shard_id)
-            self.owned.get(row.lease_owner, set()).discard(shard_id)
-            self._lineage = None
+            self._disown(row)
+            self._traced = False
 
     def deleted(self, shard_id: str) -> None:
         """Tell that a row was deleted on purpose."""
@@ -111,38 +117,32 @@ class Ledger:
             self.listed = listed
             self.holes = uncovered(listed.values())
             self.gone.difference_update(listed)
-            self._lineage = None
+            self._traced = False
 
     def not_found(self, shard_id: str) -> None:
         """Tell that the service does not know a shard any more."""
         self.gone.add(shard_id)
-        self._lineage = None
+        self._traced = False
 
     # --- what follows -----------------------------------------------------------------------
 
     @property
-    def lineage(self) -> Lineage:
-        """The standing of every shard."""
-        if self._lineage is None:
-            self._done_above = self._find_done_above()
-            gone = self.gone
-            if not self._goes_on_after_gaps:  # their children are held until somebody decides
-                gone = gone.difference(self.gaps)
-            self._lineage = trace(
-                self.listed.values(),
-                drained=self.completed | self._done_above,
-                known=self.rows.keys(),
-                gone=gone,
-            )
-            self._readable = frozenset(self._lineage.ids(State.READABLE))
-            self._leasable = {i for i in self._readable if i in self.rows}
-        return self._lineage
-
-    @property
     def leasable(self) -> AbstractSet[str]:
         """The shards that may be worked on now and have a row."""
-        _ = self.lineage
+        self._trace()
         return self._leasable
+
+    @property
+    def awaited(self) -> Collection[str]:
+        """The shards with a row that others wait for."""
+        self._trace()
+        return self._awaited
+
+    @property
+    def undiscovered(self) -> Collection[str]:
+        """The shards that have a row or a child and are not listed: ask the service for them."""
+        self._trace()
+        return self._undiscovered
 
     @property
     def gaps(self) -> list[str]:
@@ -151,8 +151,11 @@ class Ledger:
 
     def missing(self) -> list[str]:
         """Return the listed shards that ought to have a row and have none."""
-        _ = self.lineage
-        return [i for i in self.listed if i not in self.rows and i not in self._done_above]
+        self._trace()
+        if self._missing is None:
+            rows, done = self.rows, self._done_above
+            self._missing = [i for i in self.listed if i not in rows and i not in done]
+        return self._missing
 
     def lost_in_use(self) -> list[str]:
         """Return the lost rows to make again; of finished ones only what lineage still needs."""
@@ -202,6 +205,36 @@ class Ledger:
             "rows of another stream are mixed in": bool(streams),
         }
         return [problem for problem, so in found.items() if so]
+
+    def _trace(self) -> None:
+        """Keep what follows from the lineage, not the standing of every shard."""
+        if self._traced:
+            return
+        self._traced = True
+        self._done_above = self._find_done_above()
+        gone = self.gone
+        if not self._goes_on_after_gaps:  # their children are held until somebody decides
+            gone = gone.difference(self.gaps)
+        lineage = trace(
+            self.listed.values(),
+            drained=self.completed | self._done_above,
+            known=self.rows.keys(),
+            gone=gone,
+        )
+        rows, readable = self.rows, lineage.ids(State.READABLE)
+        self._leasable = {i for i in readable if i in rows}
+        self._without_row = {i for i in readable if i not in rows}
+        waits = (s.waits_for for s in lineage.standings.values() if s.waits_for)
+        self._awaited = tuple(dict.fromkeys(i for ids in waits for i in ids if i in rows))
+        self._undiscovered = lineage.undiscovered
+        self._missing = None
+
+    def _disown(self, row: LeaseRow) -> None:
+        owned = self.owned.get(row.lease_owner)
+        if owned is not None:
+            owned.discard(row.shard_id)
+            if not owned:
+                del self.owned[row.lease_owner]
 
     def _find_done_above(self) -> frozenset[str]:
         """Find shards without a row whose descendant was begun: they were done by then.

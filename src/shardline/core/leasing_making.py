@@ -9,7 +9,7 @@ from shardline.core.leasing_instructions import Bump, Create
 from shardline.core.leasing_rows import EPOCHS_PER_MOVE, Header, LeaseRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from shardline.core.leasing_ledger import Ledger
     from shardline.core.leasing_peers import Peers
@@ -29,6 +29,8 @@ class Making:
         self._missing_since: dict[str, float] = {}
         self._first_epoch = 0
         self._moved_at = float("-inf")
+        self.doubtful: set[str] = set()
+        """Mine before I was away, and not read since: somebody may know more of them than I do."""
 
     def moved(self, header: Header, now: float) -> None:
         """Tell that the counter was moved by a request sent at `now`."""
@@ -45,13 +47,13 @@ class Making:
         """Return the rows to make now, or the request that must come before them."""
         lost = {i: ledger.lost[i] for i in ledger.lost_in_use()}
         missing = [i for i in ledger.missing() if i not in lost]
-        for shard_id in self._missing_since.keys() - lost.keys() - set(missing):
-            del self._missing_since[shard_id]
+        since = self._missing_since
+        self._missing_since = {i: since.get(i, now) for i in (*lost, *missing)}
         if not lost and not missing:
             if not header.settled and ledger.listed:
                 yield Bump(settled=True)
             return
-        due = [i for i in (*lost, *missing) if self._my_turn(i, lost.get(i), peers, now)]
+        due = self._due(lost, peers, now)
         if any(self._missing_since[i] > self._moved_at for i in due):
             yield Bump()
             return
@@ -74,12 +76,17 @@ class Making:
                 row = replace(row, epoch=self._first_epoch)
                 yield Create(row, ledger.outdated.get(shard_id))
 
-    def _my_turn(self, shard_id: str, lost: LeaseRow | None, peers: Peers, now: float) -> bool:
+    def _due(self, lost: Mapping[str, LeaseRow], peers: Peers, now: float) -> list[str]:
         """First it is the holder's turn, who knows the position; then of who is on duty."""
-        missing_for = now - self._missing_since.setdefault(shard_id, now)
-        holder = lost.lease_owner if lost is not None and not lost.completed else None
-        if holder == self._me:
-            return True
-        if holder is not None and not peers.dead(holder) and missing_for < self._lease_seconds:
-            return False
-        return peers.on_duty(shard_id) or missing_for >= 2 * self._lease_seconds
+        missing_since, long_ago = self._missing_since, now - 2 * self._lease_seconds
+        due = dict.fromkeys(peers.on_duty_for(missing_since))
+        due.update(dict.fromkeys(i for i, since in missing_since.items() if since <= long_ago))
+        for shard_id, row in lost.items():
+            holder = None if row.completed else row.lease_owner
+            if holder == self._me and shard_id not in self.doubtful:
+                due[shard_id] = None
+            elif holder is None or peers.dead(holder):
+                continue
+            elif now - missing_since[shard_id] < self._lease_seconds:
+                due.pop(shard_id, None)
+        return list(due)

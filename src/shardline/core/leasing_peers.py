@@ -114,9 +114,14 @@ class Peers:
 
     def on_duty(self, thing: str) -> bool:
         """Say whether, of all workers that live, I am to look after something first."""
+        return bool(self.on_duty_for((thing,)))
+
+    def on_duty_for(self, things: Iterable[str]) -> list[str]:
+        """Return those that I am to look after first."""
         live = self.live()
         above_me = bisect_left(live, self._me, key=lambda beat: beat.worker)
-        return crc32(thing.encode()) % (len(live) + 1) == above_me
+        workers = len(live) + 1
+        return [i for i in things if crc32(i.encode()) % workers == above_me]
 
     def _update(self, worker: str, beat: Heartbeat | None, now: float) -> None:
         self._live = None

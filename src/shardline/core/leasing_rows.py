@@ -152,6 +152,11 @@ def marked_unlisted(row: LeaseRow, since: datetime | None) -> LeaseRow:
     return replace(row, unlisted_since=since, lease_count=row.lease_count + 1)
 
 
+def one_write(new: LeaseRow, old: LeaseRow) -> LeaseRow:
+    """Count several changes that are written together as one write."""
+    return replace(new, lease_count=old.lease_count + 1)
+
+
 def worker_name(owner: str) -> str:
     """Return the worker's name in an owner: what its incarnations have in common."""
     return owner.rpartition("/")[0]

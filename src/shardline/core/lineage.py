@@ -127,7 +127,8 @@ def uncovered(listed: Iterable[Shard]) -> tuple[HashRange, ...]:
     """
     shards = tuple(listed)
     with_children = children_of(shards).keys()
-    leaves = sorted(s.hash_range for s in shards if s.hash_range and s.id not in with_children)
+    leaves = [s.hash_range for s in shards if s.hash_range and s.id not in with_children]
+    leaves.sort(key=lambda leaf: leaf.start)
     holes: list[HashRange] = []
     reached = -1
     for leaf in leaves:

@@ -7,7 +7,8 @@ call made at once) and in a simulator (each call made, delayed, repeated or lost
 What is read: the header row about once a second; on every renewal, and when the header's counter
 moved, all heartbeats, one page of rows on patrol, and a bounded number of single rows that
 matter now. So reads grow with the number of workers, never with the number of shards. The whole
-table is read once, at the start.
+table is read at the start, and by a worker that lacks its share or finds taken what it believed
+to be free.
 """
 
 from __future__ import annotations
@@ -23,30 +24,17 @@ from threading import Event, RLock, Thread
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from shardline.core.leasing import Leasing
-from shardline.core.leasing_instructions import (
-    Bump,
-    Create,
-    Delete,
-    Finish,
-    Forget,
-    Instruction,
-    Release,
-    Renew,
-    RequestHandover,
-    Save,
-    Start,
-    Take,
-    Wait,
-    Yield,
-)
+from shardline.core.leasing_instructions import Finish, Instruction, Start, Wait, Yield
 from shardline.core.leasing_rows import EPOCHS_PER_MOVE, Header
 from shardline.core.shards import LATEST, TRIM_HORIZON, AtTime, Latest, Position, TrimHorizon
 from shardline.errors import GapError, LeaseLost, ServiceError
 from shardline.leases.port import Conflict, LeaseTable, TableUnavailable
+from shardline.leases.writing import write_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from shardline.core.leasing_rows import LeaseRow
     from shardline.core.leasing_times import LeaseTimes
     from shardline.core.leasing_work import Held
     from shardline.services.port import StreamService
@@ -123,6 +111,7 @@ class Coordinator:
         self._joined = False
         self._moves_seen = -1
         self._looked_at = self._listed_at = self._described_at = float("-inf")
+        self._scanned_at = float("-inf")
         self._patrol_after: str | None = None
         self._warned_of = 0
         self._lock = RLock()
@@ -274,14 +263,7 @@ class Coordinator:
         """Find the stream and the table, and read everything once, before the first heartbeat."""
         table, leasing = self._table, self.leasing
         yield table.prepare
-        rows = []
-        after: str | None = None
-        while True:
-            page = yield partial(table.scan_rows, *self._space, after, _SCAN_ROWS)
-            rows.extend(page.rows)
-            after = page.next_after
-            if after is None:
-                break
+        rows = yield from self._scan()
         generation = max((row.epoch // EPOCHS_PER_MOVE for row in rows), default=0)
         yield from self._find_stream(generation, known=bool(rows))
         leasing.saw_rows(rows, None, None)
@@ -294,6 +276,18 @@ class Coordinator:
         self._listed_at = self._clock()
         self._joined = True
         logger.info("%s joined: %d shards, %d rows", self.owner, len(shards), len(rows))
+
+    def _scan(self) -> Steps[list[LeaseRow]]:
+        """Read all rows: at the start, and when knowledge of single rows is not enough."""
+        rows: list[LeaseRow] = []
+        after: str | None = None
+        while True:
+            page = yield partial(self._table.scan_rows, *self._space, after, _SCAN_ROWS)
+            rows.extend(page.rows)
+            after = page.next_after
+            if after is None:
+                self._scanned_at = self._clock()
+                return rows
 
     def _find_stream(self, generation: int = 0, *, known: bool = False) -> Steps[None]:
         """Describe the stream, and make or replace its header row where that is due."""
@@ -351,17 +345,22 @@ class Coordinator:
             leasing.saw_header(header)
         moves = leasing.header.moves if leasing.header else -1
         moved, self._moves_seen = moves != self._moves_seen, moves
-        if not moved and self._clock() - self._looked_at < leasing.times.renew_seconds:
+        due = self._clock() - self._looked_at >= leasing.times.renew_seconds
+        if not (due or moved or leasing.peers.suspects(self._clock())):
             return
         beats = yield partial(table.read_heartbeats, *space)
         leasing.saw_heartbeats(beats, self._clock())
         for worker in leasing.peers.suspects(self._clock()):
             beat = yield partial(table.read_heartbeat, *space, worker)
             leasing.read_heartbeat(worker, beat, self._clock())
-        after = self._patrol_after
-        page = yield partial(table.scan_rows, *space, after, PATROL_ROWS)
-        self._patrol_after = page.next_after
-        leasing.saw_rows(page.rows, after, page.next_after)
+        scan_due = self._clock() - self._scanned_at >= leasing.times.renew_seconds
+        if scan_due and leasing.must_scan(WANTED_ROWS):
+            leasing.saw_rows((yield from self._scan()), None, None)
+        else:
+            after = self._patrol_after
+            page = yield partial(table.scan_rows, *space, after, PATROL_ROWS)
+            self._patrol_after = page.next_after
+            leasing.saw_rows(page.rows, after, page.next_after)
         yield from self._list(moved)
         yield from self._read_wanted()
         self._looked_at = self._clock()
@@ -392,9 +391,13 @@ class Coordinator:
 
     def _act(self) -> Steps[None]:
         """Write what the rules say, until there is nothing more to write."""
-        leasing = self.leasing
+        leasing, read = self.leasing, False
         for _ in range(_ROUNDS_PER_TICK):
             decided = leasing.decide(self._clock(), self._today())
+            if leasing.must_read and not read:
+                read = True
+                yield from self._read_wanted()
+                continue
             if isinstance(decided[0], Wait):
                 break
             for instruction in decided:
@@ -415,7 +418,7 @@ class Coordinator:
         sent_at = self._clock()
         header: Header | None = None
         try:
-            header = yield self._call(instruction)
+            header = yield write_of(instruction, self._table, self.leasing.header)
         except Conflict as conflict:
             self.leasing.refused(instruction, conflict.current, self._clock())
         except TableUnavailable:
@@ -423,24 +426,6 @@ class Coordinator:
             raise
         else:
             self.leasing.done(instruction, sent_at, header)
-
-    def _call(self, instruction: Instruction) -> Call:
-        table = self._table
-        match instruction:
-            case Create(new, expected) | Take(new, expected):
-                return partial(table.swap_row, new, expected)
-            case Save(new, expected) | Release(new, expected):
-                return partial(table.swap_row, new, expected)
-            case Renew(beat, stored) | RequestHandover(beat, stored):
-                return partial(table.swap_heartbeat, beat, stored)
-            case Delete(row):
-                return partial(table.delete_row, row)
-            case Forget(dead):
-                return partial(table.delete_heartbeat, dead)
-            case Bump(settled) if self.leasing.header is not None:
-                return partial(table.bump, self.leasing.header, settled=settled)
-            case _:
-                raise TypeError(f"not a write: {instruction}")
 
     def _tell(self) -> None:
         for word in self.leasing.tell(self._clock()):

@@ -94,6 +94,25 @@ def test_a_row_deleted_by_hand_is_made_again_where_its_holder_was_under_a_higher
     assert lease.epoch > before
 
 
+@pytest.mark.case("W-14")
+def test_a_worker_that_was_away_does_not_make_a_row_again_from_what_it_knew() -> None:
+    stage = Stage(shards=1, checkpoint_seconds=1.0)
+    away = stage.worker("a")
+    stage.let_pass(1)
+    stage.lose(away)
+    heir = stage.worker("b")
+    stage.let_pass(20)
+    heir.checkpoint("s0", heir.held()["s0"].epoch, after(7))
+    stage.let_pass(2)
+    stage.table.delete_row(stage.rows()["s0"])
+    away.tick()
+    away.tick()
+    assert "s0" not in stage.rows(), "it is not its turn: somebody else may have come further"
+    stage.workers.append(away)
+    stage.let_pass(4)
+    assert stage.rows()["s0"].checkpoint == after(7)
+
+
 @pytest.mark.case("L-11", "L-04")
 def test_a_finished_parent_whose_row_is_gone_is_not_read_again_under_its_children() -> None:
     stage = Stage(shards=1)

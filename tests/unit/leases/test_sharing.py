@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from shardline.core.leasing import Leasing
+from shardline.core.leasing_instructions import Take, Wait
+from shardline.core.leasing_rows import Header, LeaseRow, taken
+from shardline.core.shards import TRIM_HORIZON, Shard
 from shardline.errors import LeaseLost
 from shardline.leases.port import TableUnavailable
-from tests.unit.leases.stage import SPACE, Notes, Stage, after
+from tests.unit.leases.stage import BIRTH, SPACE, Notes, Stage, after
 
 
 @pytest.mark.req("K-05", "K-06", "K-28", "K-29")
@@ -52,6 +56,47 @@ def test_a_dead_workers_leases_are_taken_after_a_lease_time_seen_on_ones_own_clo
     assert len(other.held()) == 1
     stage.let_pass(5)
     assert len(other.held()) == 2
+
+
+@pytest.mark.req("K-11")
+@pytest.mark.case("W-09")
+@pytest.mark.parametrize("phase_seconds", [0, 1, 2, 3])
+def test_a_dead_worker_is_missed_within_one_and_a_half_lease_times(phase_seconds: int) -> None:
+    stage = Stage(shards=2, lease_seconds=10.0)
+    dead = stage.worker("a")
+    other = stage.worker("b")
+    stage.let_pass(20 + phase_seconds)
+    stage.lose(dead)
+    stage.let_pass(1.5 * stage.times.lease_seconds)
+    assert len(other.held()) == 2
+
+
+def test_who_has_just_come_takes_only_a_few_until_all_have_shown_up() -> None:
+    stage = Stage(shards=90)
+    for name in "abc":
+        stage.worker(name)
+    stage.let_pass(1)
+    assert stage.counts()[-1] <= 20
+    epochs = {row.epoch % 10**6 for row in stage.rows().values()}
+    stage.let_pass(15)
+    assert stage.counts() == [30, 30, 30]
+    assert epochs <= {0, 1}
+    assert {row.epoch % 10**6 for row in stage.rows().values()} == {1}, "nothing was handed over"
+
+
+def test_a_free_lease_is_read_before_it_is_taken() -> None:
+    row = LeaseRow(*SPACE, "s0", BIRTH)
+    leasing = Leasing(*SPACE, "a/1")
+    leasing.saw_header(Header(*SPACE, BIRTH, TRIM_HORIZON, settled=True))
+    leasing.saw_listing([Shard("s0")])
+    leasing.saw_rows([row], None, None)  # may lag: somebody may have it by now
+    renewal = leasing.renewal(0.0)
+    assert renewal is not None
+    leasing.done(renewal, 0.0)
+    assert leasing.decide(1.0, BIRTH) == [Wait()]
+    assert leasing.must_read
+    leasing.read_rows(["s0"], {"s0": row}, 1.0)
+    assert leasing.decide(1.0, BIRTH) == [Take(taken(row, "a/1"), row)]
 
 
 @pytest.mark.req("K-07")
