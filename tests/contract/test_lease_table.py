@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sqlite3
 import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -315,3 +316,18 @@ def test_a_table_that_cannot_be_reached_says_so_in_one_line_without_the_password
             open_table(address.format(port=port), endpoint_url=f"http://127.0.0.1:{port}").prepare()
     assert "\n" not in str(unavailable.value)
     assert "secret" not in str(unavailable.value)
+
+
+def test_sqlite_is_read_while_somebody_holds_its_lock(tmp_path: Path, app: str) -> None:
+    table = open_table(f"sqlite:///{tmp_path}/leases.db")
+    table.prepare()
+    table.swap_row(lease(app), None)
+    frozen = sqlite3.connect(tmp_path / "leases.db", isolation_level=None)
+    frozen.execute("BEGIN IMMEDIATE")
+    assert table.read_rows(app, "orders", ["shard-0"]) == {"shard-0": lease(app)}
+    assert table.scan_rows(app, "orders", None, 10).rows == (lease(app),)
+    assert table.read_header(app, "orders") is None
+    assert table.read_heartbeats(app, "orders") == ()
+    assert table.read_heartbeat(app, "orders", "a/1") is None
+    frozen.close()
+    table.close()

@@ -85,6 +85,7 @@ class SqlLeaseTable:
 
     def __init__(self, url: str, wait_seconds: float = 5) -> None:
         self._engine = _make_engine(url, wait_seconds)
+        self._reader = self._engine.execution_options(reads=True)
 
     def prepare(self) -> None:
         """Create the tables that are missing, and refuse those of another version."""
@@ -103,7 +104,7 @@ class SqlLeaseTable:
 
     def read_header(self, app_name: str, stream_name: str) -> Header | None:
         """Read a header row."""
-        with self._transaction() as connection:
+        with self._transaction(self._reader) as connection:
             return _stored_header(connection, app_name, stream_name)
 
     def create_header(self, header: Header, replaces: Header | None = None) -> None:
@@ -136,7 +137,7 @@ class SqlLeaseTable:
         )
         if after is not None:
             query = query.where(_LEASES.c.shard_id > after)
-        with self._transaction() as connection:
+        with self._transaction(self._reader) as connection:
             found = [_to_row(stored) for stored in connection.execute(query).mappings()]
         page = tuple(found[:limit])
         return RowPage(page, page[-1].shard_id if len(found) > limit else None)
@@ -150,7 +151,7 @@ class SqlLeaseTable:
             _LEASES.c.stream_name == stream_name,
             _LEASES.c.shard_id.in_(list(shard_ids)),
         )
-        with self._transaction() as connection:
+        with self._transaction(self._reader) as connection:
             return {s["shard_id"]: _to_row(s) for s in connection.execute(query).mappings()}
 
     def swap_row(self, new: LeaseRow, expected: LeaseRow | None) -> None:
@@ -172,12 +173,12 @@ class SqlLeaseTable:
         query = sa.select(_HEARTBEATS).where(
             _HEARTBEATS.c.app_name == app_name, _HEARTBEATS.c.stream_name == stream_name
         )
-        with self._transaction() as connection:
+        with self._transaction(self._reader) as connection:
             return tuple(map(_to_heartbeat, connection.execute(query).mappings()))
 
     def read_heartbeat(self, app_name: str, stream_name: str, worker: str) -> Heartbeat | None:
         """Read one worker's heartbeat."""
-        with self._transaction() as connection:
+        with self._transaction(self._reader) as connection:
             return _stored_heartbeat(connection, Heartbeat(app_name, stream_name, worker))
 
     def swap_heartbeat(self, new: Heartbeat, expected: Heartbeat | None) -> None:
@@ -200,9 +201,9 @@ class SqlLeaseTable:
         self._engine.dispose()
 
     @contextmanager
-    def _transaction(self) -> Iterator[sa.Connection]:
+    def _transaction(self, engine: sa.Engine | None = None) -> Iterator[sa.Connection]:
         try:
-            with self._engine.begin() as connection:
+            with (engine or self._engine).begin() as connection:
                 yield connection
         except (DBAPIError, PoolTimeout) as error:
             reason = str(getattr(error, "orig", error)).strip().splitlines()
@@ -338,9 +339,17 @@ def _make_engine(url: str, wait_seconds: float) -> sa.Engine:
         ) from error
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _prepare_sqlite(wait_seconds))
-        # Begin as a writer: a reader that becomes one may be refused where it could have waited.
-        event.listen(engine, "begin", lambda c: c.exec_driver_sql("BEGIN IMMEDIATE"))
+        event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def _begin_sqlite(connection: sa.Connection) -> None:
+    """Begin as what it will be: a reader that becomes a writer may be refused at once.
+
+    Who only reads takes no lock: a process that is frozen while it holds one stops all others.
+    """
+    reads = connection.get_execution_options().get("reads", False)
+    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
 
 def _prepare_sqlite(wait_seconds: float) -> Any:
