@@ -1,224 +1,228 @@
-"""Many shards on many workers, in virtual time: how they settle, what it costs, how one is missed.
+"""Many shards on many workers: how they settle, what it costs, and how a dead one is missed.
 
-`python -m bench.leasing [--shards N --workers N]` prints a table. Every worker is a real
-`Coordinator` on one lease table in memory that counts what it is asked for.
+`python -m bench.leasing [--shards N --workers N --minutes M]` prints progress, then a table, and
+returns 1 if a target is missed. Every worker is a real `Coordinator`; the table is in memory and
+counts, and time is virtual: see `bench.leasing_fleet`.
+
+`python -m bench.leasing --processes` runs four real worker processes on SQLite and on DynamoDB
+Local instead, kills and freezes them by chance, and prints how long that was felt.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
-import heapq
 import logging
+import resource
+import subprocess
 import sys
 import time
-from collections import Counter
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from shardline.core.leasing_times import LeaseTimes
-from shardline.core.shards import HASH_SPACE_END, After, HashRange, SequenceNumber, Shard
-from shardline.leases.coordinator import Coordinator
-from shardline.leases.memory import MemoryLeaseTable
-from shardline.services.port import StreamDescription
+from bench.figures import Figure, print_plainly
+from bench.leasing_fleet import TIMES, Costs, Fleet, Listing
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Iterator
 
-    from shardline.core.leasing_rows import Header, Heartbeat, LeaseRow
-    from shardline.leases.port import RowPage
+__all__ = ["Fleet", "Listing", "figures", "main"]
 
-BIRTH = datetime(2026, 1, 1, tzinfo=UTC)
-TIMES = LeaseTimes(lease_seconds=10.0)
-KCL_WRITES_PER_SHARD_HOUR = 1088
-
-
-@dataclass
-class Costs:
-    """What the table was asked for: calls, and rows that were read."""
-
-    writes: Counter[str] = field(default_factory=Counter)
-    rows_read: int = 0
-    read_calls: int = 0
+SHARDS: Final = 10_000
+WORKERS: Final = 500
+MINUTES: Final = 1.0
+FEWER: Final = 10
+"""How many times fewer shards the fleet has whose reads are compared."""
+DEATHS: Final = 3
+MOST_SETTLING_SECONDS: Final = 120.0
+KCL_WRITES_PER_SHARD_HOUR: Final = 1088
+PROCESSES_TEST: Final = "tests/integration/test_lease_processes.py"
 
 
-class CountingTable(MemoryLeaseTable):
-    """A lease table that counts."""
+class Steady(NamedTuple):
+    """What a fleet that has settled costs in an hour."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.costs = Costs()
-
-    def _read(self, rows: int) -> None:
-        self.costs.read_calls += 1
-        self.costs.rows_read += rows
-
-    def read_header(self, app_name: str, stream_name: str) -> Header | None:
-        self._read(1)
-        return super().read_header(app_name, stream_name)
-
-    def scan_rows(self, app_name: str, stream_name: str, after: str | None, limit: int) -> RowPage:
-        page = super().scan_rows(app_name, stream_name, after, limit)
-        self._read(len(page.rows))
-        return page
-
-    def read_rows(self, app_name: str, stream_name: str, shard_ids: Collection[str]) -> Any:
-        self._read(len(shard_ids))
-        return super().read_rows(app_name, stream_name, shard_ids)
-
-    def read_heartbeats(self, app_name: str, stream_name: str) -> tuple[Heartbeat, ...]:
-        beats = super().read_heartbeats(app_name, stream_name)
-        self._read(len(beats))
-        return beats
-
-    def swap_row(self, new: LeaseRow, expected: LeaseRow | None) -> None:
-        self.costs.writes["rows"] += 1  # a refused one is paid for as well
-        super().swap_row(new, expected)
-
-    def swap_heartbeat(self, new: Heartbeat, expected: Heartbeat | None) -> None:
-        self.costs.writes["heartbeats"] += 1
-        super().swap_heartbeat(new, expected)
-
-    def bump(self, header: Header, *, settled: bool = False) -> Header:
-        self.costs.writes["headers"] += 1
-        return super().bump(header, settled=settled)
+    writes: dict[str, float]
+    """For each shard: of rows, heartbeats and headers."""
+    read_calls: float
+    """For each worker."""
+    rows_read: float
+    read_units: float
+    ticks_ms: tuple[float, ...]
 
 
-class Listing:
-    """A stream service that only lists."""
+def figures(*, quick: bool = False) -> list[Figure]:
+    """Measure for `python -m bench`."""
+    if quick:
+        return measure(SHARDS // 10, WORKERS // 10, MINUTES / 2)
+    return measure(SHARDS, WORKERS, MINUTES)
 
-    finds_times = True
 
-    def __init__(self, shards: int) -> None:
-        step = (HASH_SPACE_END + 1) // shards
-        ends = [(i + 1) * step - 1 for i in range(shards - 1)] + [HASH_SPACE_END]
-        self._shards = tuple(
-            Shard(f"shardId-{i:012d}", hash_range=HashRange(i * step, end))
-            for i, end in enumerate(ends)
+def measure(
+    shards: int, workers: int, minutes: float, say: Callable[[str], None] = lambda _: None
+) -> list[Figure]:
+    """Let a fleet start, settle, work, and lose some of its workers one after the other."""
+    with _undisturbed():
+        fleet = Fleet(shards, workers)
+        settling = _settle(fleet, say)
+        start = fleet.table.costs
+        first_ticks_ms = _ticks_ms(fleet)
+        steady = _work(fleet, workers, minutes, say)
+        deaths = [_lose(fleet, n * workers // (DEATHS + 1), say) for n in range(1, DEATHS + 1)]
+        del fleet
+        gc.collect()
+        fewer = max(workers, shards // FEWER)
+        say(f"the same {workers:,} workers on {fewer:,} shards, to compare what they read")
+        smaller = Fleet(fewer, workers)
+        _settle(smaller, say)
+        compared = _work(smaller, workers, minutes / 3, say)
+        del smaller
+    size = f"{shards:,} shards, {workers:,} workers"
+    writes = ", ".join(f"{kind} {n:.0f}" for kind, n in sorted(steady.writes.items()))
+    return [
+        Figure(
+            f"settling, {size}",
+            "lease times",
+            (settling.seconds / TIMES.lease_seconds,),
+            note=f"all start within a second; of {sum(start.writes.values()):,} writes "
+            f"{start.refused:,} were refused",
+        ),
+        Figure("the most held less the fewest", "1", (settling.difference,), "", 1, at_most=True),
+        Figure(
+            "one dies: all its shards have new owners",
+            "lease times, the worst of some",
+            (max(deaths) / TIMES.lease_seconds,),
+            target=1.5,
+            at_most=True,
+            note=", ".join(f"{seconds:.1f} s" for seconds in deaths),
+        ),
+        Figure(
+            "writes of a shard in an hour",
+            f"a third of the KCL's {KCL_WRITES_PER_SHARD_HOUR:,}",
+            (sum(steady.writes.values()),),
+            "",
+            KCL_WRITES_PER_SHARD_HOUR / 3,
+            at_most=True,
+            note=writes,
+        ),
+        Figure(
+            "reads of a worker in an hour",
+            "calls",
+            (steady.read_calls,),
+            "",
+            note=f"{steady.rows_read:,.0f} rows, {steady.read_units:,.0f} DynamoDB read units",
+        ),
+        Figure(
+            f"these reads beside those with {fewer:,} shards",
+            "calls",
+            (steady.read_calls / compared.read_calls,),
+            target=1.1,
+            at_most=True,
+            note=f"rows {steady.rows_read / compared.rows_read:.2f} ×, "
+            f"read units {steady.read_units / compared.read_units:.2f} ×",
+        ),
+        Figure("a tick", "CPU", steady.ticks_ms, "ms", note="once settled"),
+        Figure(
+            "the slowest tick once settled", "CPU", (steady.ticks_ms[-1],), "ms", 100, at_most=True
+        ),
+        Figure(
+            "the slowest tick of all",
+            "CPU",
+            (first_ticks_ms[-1],),
+            "ms",
+            100,
+            at_most=True,
+            note="while starting: the whole table is read and traced",
+        ),
+    ]
+
+
+class Settling(NamedTuple):
+    """How a fleet settled."""
+
+    seconds: float
+    difference: int
+
+
+def _settle(fleet: Fleet, say: Callable[[str], None]) -> Settling:
+    began = time.monotonic()
+    while not fleet.settled() and fleet.now < MOST_SETTLING_SECONDS:
+        fleet.run_until(fleet.now + 1)
+        held = fleet.held()
+        say(
+            f"  {fleet.now:3.0f} s: {sum(held):6,} of {fleet.shards:,} owned, {held[0]} to "
+            f"{held[-1]} each ({time.monotonic() - began:.0f} s on the wall)"
         )
-
-    def describe(self) -> StreamDescription:
-        return StreamDescription("orders", "arn", BIRTH, True, 86_400)
-
-    def list_shards(self) -> tuple[Shard, ...]:
-        return self._shards
-
-    def has_shard(self, shard_id: str) -> bool:
-        return any(shard.id == shard_id for shard in self._shards)
+    held = fleet.held()
+    return Settling(fleet.now, held[-1] - held[0])
 
 
-class Fleet:
-    """Workers that tick once a second of virtual time, each at its own fraction of it."""
+def _work(fleet: Fleet, workers: int, minutes: float, say: Callable[[str], None]) -> Steady:
+    fleet.run_until(fleet.now + TIMES.checkpoint_seconds)
+    fleet.table.costs, fleet.tick_seconds = Costs(), []
+    end = fleet.now + 60 * minutes
+    while fleet.now < end:
+        fleet.run_until(min(end, fleet.now + 10))
+        say(f"  working: {60 * minutes - (end - fleet.now):.0f} of {60 * minutes:.0f} s")
+    costs, hours = fleet.table.costs, minutes / 60
+    return Steady(
+        {kind: n / fleet.shards / hours for kind, n in costs.writes.items()},
+        costs.read_calls / workers / hours,
+        costs.rows_read / workers / hours,
+        costs.read_units / workers / hours,
+        _ticks_ms(fleet),
+    )
 
-    def __init__(self, shards: int, workers: int) -> None:
-        self.now = 0.0
-        self.table = CountingTable()
-        self.shards = shards
-        self.tick_seconds: list[float] = []
-        listing = Listing(shards)
-        self.workers = [
-            Coordinator(
-                self.table,
-                listing,  # type: ignore[arg-type] # it need not read
-                "app",
-                "orders",
-                f"worker-{i:03d}",
-                times=TIMES,
-                clock=lambda: self.now,
-                today=lambda: BIRTH + timedelta(seconds=self.now),
-            )
-            for i in range(workers)
-        ]
-        self._due = [(i * TIMES.tick_seconds / workers, i) for i in range(workers)]
-        heapq.heapify(self._due)
-        self.dead: set[int] = set()
-        self.progress = 0
 
-    def run_until(self, end: float) -> None:
-        while self._due[0][0] <= end:
-            self.now, i = heapq.heappop(self._due)
-            if i in self.dead:
-                continue
-            worker = self.workers[i]
-            began = time.process_time()
-            worker.tick()
-            self.tick_seconds.append(time.process_time() - began)
-            self._work(worker)
-            heapq.heappush(self._due, (self.now + TIMES.tick_seconds, i))
-        self.now = end
+def _lose(fleet: Fleet, victim: int, say: Callable[[str], None]) -> float:
+    fleet.dead.add(victim)
+    seconds = fleet.run_until_owned(60)
+    balanced = seconds + fleet.run_until_settled(60)
+    say(f"  one died: its shards were owned after {seconds:.2f} s, shared after {balanced:.2f} s")
+    return seconds
 
-    def held(self) -> list[int]:
-        rows = MemoryLeaseTable.scan_rows(self.table, "app", "orders", None, self.shards).rows
-        counts = Counter(row.lease_owner for row in rows)
-        return sorted(counts[w.owner] for i, w in enumerate(self.workers) if i not in self.dead)
 
-    def settled(self) -> bool:
-        held = self.held()
-        return sum(held) == self.shards and held[-1] - held[0] <= 1
+def _ticks_ms(fleet: Fleet) -> tuple[float, ...]:
+    return tuple(sorted(1000 * seconds for seconds in fleet.tick_seconds))
 
-    def run_until_settled(self, most_seconds: float) -> float:
-        """Return how long it took until every shard had a living owner, evenly."""
-        began = self.now
-        while not self.settled() and self.now < began + most_seconds:
-            self.run_until(self.now + 1.0)
-        return self.now - began
 
-    def _work(self, worker: Coordinator) -> None:
-        """Acknowledge something in every shard, every second: the busiest of streams."""
-        self.progress += 1
-        position = After(SequenceNumber(str(self.progress)))
-        for shard_id, lease in worker.held().items():
-            if lease.finishing:
-                worker.finish(shard_id, lease.epoch)
-            else:
-                worker.checkpoint(shard_id, lease.epoch, position)
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Log nothing, and collect no garbage: that would look at all workers' rows in each tick."""
+    logging.disable(logging.CRITICAL)
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.collect()
+        logging.disable(logging.NOTSET)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--shards", type=int, default=10_000)
-    parser.add_argument("--workers", type=int, default=500)
-    parser.add_argument("--minutes", type=float, default=1.0, help="of virtual time to measure")
-    chosen = parser.parse_args()
-    logging.disable(logging.CRITICAL)
-    gc.disable()  # memory that nobody gives back is cheaper than 500 workers' worth of collection
+    """Print the table; 1 if a target is missed."""
+    parser = argparse.ArgumentParser("python -m bench.leasing", description=__doc__)
+    parser.add_argument("--shards", type=int, default=SHARDS)
+    parser.add_argument("--workers", type=int, default=WORKERS)
+    parser.add_argument("--minutes", type=float, default=MINUTES, help="of virtual time to work")
+    parser.add_argument("--processes", action="store_true", help="real processes instead")
+    asked = parser.parse_args()
+    if asked.processes:
+        root = Path(__file__).parent.parent
+        command = [sys.executable, "-m", "pytest", "-q", "-s", PROCESSES_TEST]
+        return subprocess.call(command, cwd=root)
     print(
-        f"{chosen.shards} shards, {chosen.workers} workers, leases of {TIMES.lease_seconds:.0f} s"
+        f"{asked.shards:,} shards, {asked.workers:,} workers, leases of "
+        f"{TIMES.lease_seconds:.0f} s; all times are virtual but CPU",
+        flush=True,
     )
-    fleet = Fleet(chosen.shards, chosen.workers)
-    settled = fleet.run_until_settled(120)
-    held = fleet.held()
-    print(f"settled after {settled:.0f} s: between {held[0]} and {held[-1]} each, {sum(held)} held")
-    fleet.run_until(fleet.now + 15)
-    fleet.table.costs, fleet.tick_seconds = Costs(), []
-    fleet.run_until(fleet.now + 60 * chosen.minutes)
-    hours = chosen.minutes / 60
-    writes = fleet.table.costs.writes
-    per_shard = {kind: n / chosen.shards / hours for kind, n in writes.items()}
-    total = sum(per_shard.values())
-    parts = ", ".join(f"{kind} {n:.0f}" for kind, n in sorted(per_shard.items()))
-    print(
-        f"writes per shard-hour: {total:.0f} ({parts}); "
-        f"the KCL's {KCL_WRITES_PER_SHARD_HOUR} are {KCL_WRITES_PER_SHARD_HOUR / total:.1f} x that"
+    measured = measure(
+        asked.shards, asked.workers, asked.minutes, lambda line: print(line, flush=True)
     )
-    costs = fleet.table.costs
-    print(
-        f"reads per worker-hour: {costs.rows_read / chosen.workers / hours:,.0f} rows "
-        f"in {costs.read_calls / chosen.workers / hours:,.0f} calls"
-    )
-    ticks = sorted(fleet.tick_seconds)
-    middle, late, worst = (1000 * ticks[int(p * (len(ticks) - 1))] for p in (0.5, 0.99, 1.0))
-    print(f"CPU of a tick: p50 {middle:.1f} ms, p99 {late:.1f} ms, worst {worst:.1f} ms")
-    fleet.tick_seconds = []
-    fleet.dead.add(chosen.workers // 2)
-    missed = fleet.run_until_settled(60)
-    print(
-        f"one worker dies: its shards had new owners after {missed:.0f} s "
-        f"= {missed / TIMES.lease_seconds:.2f} lease times (balanced: {fleet.settled()})"
-    )
-    good = total <= KCL_WRITES_PER_SHARD_HOUR / 3 and missed <= 1.5 * TIMES.lease_seconds
-    return 0 if good and fleet.settled() else 1
+    print_plainly(measured)
+    print(f"memory of it all: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MB")
+    return 1 if any(figure.met is False for figure in measured) else 0
 
 
 if __name__ == "__main__":
