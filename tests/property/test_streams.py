@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shardline.core.promise import Fence, PromiseChecker, RecordRef
@@ -141,10 +141,7 @@ class Consumer:
     def take(self, count: int) -> bool:
         for _ in range(count):
             record = next(self.stream)
-            for gap in self.stream.gaps[len(self.gaps) - self.gaps_before :]:
-                self.gaps.append(gap)
-                for shard_id in (gap.shard_id, *self.ancestors(gap.shard_id)):
-                    self.checker.gap(shard_id)
+            self.note_gaps()
             if record is None:
                 return False
             at = (record.shard_id, int(record.sequence_number))
@@ -154,6 +151,12 @@ class Consumer:
             ref = RecordRef(key, at[1])
             self.checker.delivered(record.shard_id, Fence(0, self.batch), [ref])
         return True
+
+    def note_gaps(self) -> None:
+        for gap in self.stream.gaps[len(self.gaps) - self.gaps_before :]:
+            self.gaps.append(gap)
+            for shard_id in (gap.shard_id, *self.ancestors(gap.shard_id)):
+                self.checker.gap(shard_id)
 
     def ancestors(self, shard_id: str) -> set[str]:
         parents = self.parents.get(shard_id, ())
@@ -166,6 +169,7 @@ class Consumer:
         if move:
             self.stream.move_to(token)
         else:
+            self.note_gaps()
             self.stream = self.open(token)
             self.gaps_before = len(self.gaps)
 
@@ -262,6 +266,10 @@ def test_a_kinesis_stream_that_splits_and_merges_with_stale_listings(
     steps=st.lists(st.integers(0, 8 * 60 - 1), max_size=60),
     **{name: HISTORIES[name] for name in ("position", "page_size", "shards")},
 )
+@example(kind=Table, position="trim_horizon", page_size=1, shards=1, steps=[0, 0, 1, 5, 442])
+@example(kind=Table, position="trim_horizon", page_size=1, shards=1, steps=[5, 434])
+@example(kind=Queue, position="trim_horizon", page_size=2, shards=1, steps=[5, 0, 5, 18, 243, 178])
+@example(kind=Table, position="latest", page_size=1, shards=1, steps=[0, 1, 5, 202])
 def test_what_expires_unread_is_always_a_gap(
     kind: type[Table | Queue], position: str, page_size: int, shards: int, steps: list[int]
 ) -> None:

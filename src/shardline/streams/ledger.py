@@ -31,7 +31,13 @@ class Place:
 class Ledger:
     """Every shard's place, and the shards that are drained. Follows what is delivered."""
 
-    def __init__(self, start: Start, places: Mapping[str, Place], drained: Iterable[str]) -> None:
+    def __init__(
+        self,
+        start: Start,
+        places: Mapping[str, Place],
+        drained: Iterable[str],
+        left_at: Mapping[str, datetime] | None = None,
+    ) -> None:
         self.start = start
         self.places = dict(places)
         self.drained = set(drained)
@@ -40,7 +46,8 @@ class Ledger:
         self.listed: tuple[Shard, ...] = ()
         self._parents: dict[str, tuple[str, ...]] = {}
         self._children: dict[str, tuple[str, ...]] = {}
-        self._left_at: dict[str, datetime | None] = {}
+        self.left_at: dict[str, datetime | None] = dict(left_at or {})
+        """Of drained shards: the `as_of` of their places, from which their children go on."""
         self._next_clock = 1 + max((place.clock for place in self.places.values()), default=-1)
 
     @classmethod
@@ -65,13 +72,14 @@ class Ledger:
 
     def see(self, listed: tuple[Shard, ...]) -> None:
         """Take in a new listing: strangers get a place, or are left behind."""
+        self.vouch()
         earliest = self._earliest_as_of()
         self._list(listed)
         beginning = begin_later(listed, self.places.keys() | self.drained, self.start)
         self.drained |= beginning.skipped
         for shard_id, position in beginning.positions.items():
             parents = self._parents[shard_id]
-            as_of = _latest(self._left_at.get(parent) for parent in parents)
+            as_of = _latest(self.left_at.get(parent) for parent in parents)
             if any(p not in self.places and p not in self.drained for p in parents):
                 # Born and gone between two listings. It descended from a shard that we knew.
                 as_of = as_of or earliest
@@ -93,7 +101,7 @@ class Ledger:
         """
         place = self.places.pop(shard_id)
         self.drained.add(shard_id)
-        self._left_at[shard_id] = place.as_of
+        self.left_at[shard_id] = place.as_of
         for child_id in self.children(shard_id):
             child = self.places.get(child_id)
             if child is None:
@@ -115,13 +123,18 @@ class Ledger:
             if ancestor not in seen:
                 seen.add(ancestor)
                 place = self.places.get(ancestor)
-                found.append(place.as_of if place else self._left_at.get(ancestor))
+                found.append(place.as_of if place else self.left_at.get(ancestor))
                 frontier.extend(self._parents.get(ancestor, ()))
         return _latest(found)
 
+    def vouch(self) -> None:
+        """Write down for every shard what its ancestors vouch for: they may not be listed again."""
+        for shard_id, place in self.places.items():
+            place.as_of = place.as_of or self.as_of(shard_id)
+
     def _earliest_as_of(self) -> datetime | None:
         """Return a time before which nothing undelivered lies in any shard."""
-        leaves = [as_of for s, as_of in self._left_at.items() if not self.children(s)]
+        leaves = [as_of for s, as_of in self.left_at.items() if not self.children(s)]
         known = (*(place.as_of for place in self.places.values()), *leaves)
         return min((as_of for as_of in known if as_of is not None), default=None)
 

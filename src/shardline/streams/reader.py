@@ -114,6 +114,8 @@ class Reader:
         return Fetched(records, times, self._cursor.ended, at_tip, page.service_time, gap)
 
     def _is_at_tip(self, page: Page) -> bool:
+        if self._cursor.ended:
+            return False  # of its children, nothing before the last record is known
         rows = page.records.num_rows
         self._empty_pages = 0 if rows else self._empty_pages + 1
         if page.behind_ms is not None:
@@ -126,7 +128,7 @@ class Reader:
         # Kinesis goes on at its horizon, without a word, when a position has been trimmed.
         if self._read_as_of is None:
             return False
-        return page.service_time - self._read_as_of > self._retention
+        return page.service_time - self._read_as_of >= self._retention
 
     def _still_kept(self, position: Position) -> bool:
         """Say whether the last record read is still there: then so is all that follows it."""

@@ -45,18 +45,22 @@ def parse_start(position: object) -> Start | None:
 
 def to_token(ledger: Ledger, stream: StreamDescription) -> dict[str, Any]:
     """Write a ledger down, without the marks that lineage needs no more."""
+    ledger.vouch()
     shards: list[Json] = []
     for shard_id, place in sorted(ledger.places.items(), key=lambda item: item[1].clock):
         shard: dict[str, Json] = {"id": shard_id, "position": position_to_json(place.position)}
         if place.as_of is not None:
             shard["as_of"] = place.as_of.isoformat()
         shards.append(shard)
+    drained = sorted(marks_in_use(ledger.listed, ledger.drained))
+    left_at = {s: at.isoformat() for s in drained if (at := ledger.left_at.get(s)) is not None}
     body: dict[str, Json] = {
         "stream": stream.arn,
         "created_at": _written(stream.created_at),
         "start": position_to_json(ledger.start),
         "shards": shards,
-        "drained": list[Json](sorted(marks_in_use(ledger.listed, ledger.drained))),
+        "drained": list[Json](drained),
+        "left_at": dict[str, Json](left_at),
     }
     token: dict[str, Any] = json.loads(write_document(KIND, body))
     return token
@@ -76,11 +80,12 @@ def from_token(token: object, stream: StreamDescription) -> Ledger:
         start = position_from_json(body["start"])
         places = {shard["id"]: _place(clock, shard) for clock, shard in enumerate(body["shards"])}
         drained = [str(shard_id) for shard_id in body["drained"]]
+        left_at = {s: datetime.fromisoformat(at) for s, at in body["left_at"].items()}
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidPosition(f"this token was damaged: {error!r:.80}") from error
     if not isinstance(start, TrimHorizon | Latest | AtTime):
         raise InvalidPosition("this token was damaged: its start is no start")
-    return Ledger(start, places, drained)
+    return Ledger(start, places, drained, left_at)
 
 
 def _place(clock: int, shard: dict[str, Any]) -> Place:
