@@ -188,7 +188,7 @@ class Query:
         count = 0
         for task in tasks(ranges, 2):
             for shard_id, item in task:
-                pages = self.records(shard_id, item)
+                pages = self._pages(self.planner.to_read(shard_id, item))
                 fence = Fence(item.epoch, self.commits, self.attempt)
                 for page in pages:
                     self.world.checker.delivered(shard_id, fence, _refs(page))
@@ -198,10 +198,11 @@ class Query:
         return count
 
     def records(self, shard_id: str, item: Range) -> list[pa.RecordBatch]:
-        world = self.world
-        return list(
-            read_range(world.service, ShardRange(shard_id, item), sleep=world.clock.advance)
-        )
+        """Read a range from the stream, whatever was carried."""
+        return self._pages(ShardRange(shard_id, item))
+
+    def _pages(self, item: ShardRange) -> list[pa.RecordBatch]:
+        return list(read_range(self.world.service, item, sleep=self.world.clock.advance))
 
     def _tell_commit(self, shard_id: str, item: Range) -> None:
         if item.upto == SHARD_END:

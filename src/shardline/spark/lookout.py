@@ -23,16 +23,18 @@ from shardline.core.shards import (
 )
 from shardline.services.columns import TIME, time_column
 from shardline.services.cursor import ShardCursor
+from shardline.spark.carrying import Carried, most_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
+    from shardline.core.offsets import Range
     from shardline.services.port import Page, StreamService
 
-_SECONDS_PER_CALL: Final = 0.25
-"""The service allows five reads a second and shard. Each look makes at least one and the executor
-one or more for what it found: two looks a second leave room for both."""
+_SECONDS_PER_CALL: Final = 0.3
+"""The service allows five reads a second and shard, to all readers of a stream together: looks, and
+the executors' reads of what was found and not carried to them, leave a third to others."""
 
 _EMPTY_PAGES: Final = 4
 """So many in a row: look elsewhere, or later. An empty page proves nothing about a shard."""
@@ -71,6 +73,16 @@ class _Tip:
     record_bytes: float = 1_000
     calls: int = 0
     next_look_at: float = 0
+    carried: Carried | None = None
+    """What the last look read, if it is little and all that it found."""
+
+    def begin(self) -> None:
+        self.calls, self.carried = 0, None
+
+    @property
+    def all_calls(self) -> int:
+        """How many calls the last look costs, together with the executor's for what it found."""
+        return self.calls + (self.carried is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +135,21 @@ class Lookout:
         if tip is None or tip.at != look.standpoint.position or tip.cursor.ended:
             tip = _Tip(look.standpoint.position, self._cursor_at(look))
             self._tips[look.shard_id] = tip
-        tip.calls = 0
+        tip.begin()
         try:
             seen = self._look(look, tip, until)
         finally:
-            pause = _SECONDS_PER_CALL * (1 + tip.calls)
-            tip.next_look_at = self._monotonic() + pause
+            tip.next_look_at = self._monotonic() + _SECONDS_PER_CALL * tip.all_calls
         tip.as_of = seen.sight.as_of
         return seen
+
+    def take_carried(self, shard_id: str, item: Range) -> Carried | None:
+        """Return the records of a range, once, if the last look has read exactly these."""
+        tip = self._tips.get(shard_id)
+        if tip is None or tip.carried is None or not tip.carried.of(item):
+            return None
+        carried, tip.carried = tip.carried, None
+        return carried
 
     def _look(self, look: Look, tip: _Tip, until: datetime | None) -> Seen:
         """Read ahead first, for most shards are near their tip; probe where that was not enough."""
@@ -237,6 +256,21 @@ class Lookout:
         self, look: Look, tip: _Tip, until: datetime | None, most: int | None
     ) -> Seen:
         """Read ahead to the tip or the end, by at most so many records; None: however many."""
+        pages: list[pa.RecordBatch] = []
+        seen = self._read_pages(look, tip, until, most, pages)
+        if sum(page.nbytes for page in pages) <= most_bytes(len(self._tips)):
+            after = seen.sight.after or look.standpoint.position
+            tip.carried = Carried(after, seen.sight.upto, tuple(pages))
+        return seen
+
+    def _read_pages(
+        self,
+        look: Look,
+        tip: _Tip,
+        until: datetime | None,
+        most: int | None,
+        pages: list[pa.RecordBatch],
+    ) -> Seen:
         sight = Sight(look.standpoint.position, look.standpoint.as_of)
         began_at = look.standpoint.as_of
         searching = isinstance(sight.upto, AtTime)
@@ -254,6 +288,7 @@ class Lookout:
                 begins = _before(records) if searching and count == 0 else sight.after
                 sight = Sight(*_last(records), begins)
                 tip.at = sight.upto
+                pages.append(records)
                 count += records.num_rows
                 read_bytes += records.nbytes
                 tip.record_bytes = max(1.0, records.nbytes / records.num_rows)

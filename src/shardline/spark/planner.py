@@ -21,7 +21,9 @@ from shardline.errors import (
     ShardNotFound,
     StreamNotFound,
 )
+from shardline.spark.carrying import pack
 from shardline.spark.lookout import Lookout, Seen
+from shardline.spark.reader import ShardRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -144,9 +146,11 @@ class Planner:
             logger.warning("%s", _describe_gap(shard_id, before[shard_id], _AGED))
         return confirmed
 
-    def begins(self, shard_id: str, item: Range) -> bool:
-        """Say whether a confirmed range is the first of its shard under its epoch."""
-        return self._ownership.begins(shard_id, item)
+    def to_read(self, shard_id: str, item: Range) -> ShardRange:
+        """Return a confirmed range as it travels to an executor."""
+        begins = self._ownership.begins(shard_id, item)
+        carried = self._lookout.take_carried(shard_id, item)
+        return ShardRange(shard_id, item, begins, None if carried is None else pack(carried))
 
     def _asked_to_stop(self) -> bool:
         """Plan no more once the stop file is there; all is acknowledged by then, and let go."""

@@ -15,6 +15,7 @@ from shardline.core.shards import After, Position, SequenceNumber
 from shardline.errors import GapError, PositionTrimmed, ServiceError
 from shardline.services.connecting import connect
 from shardline.services.cursor import ShardCursor
+from shardline.spark.carrying import unpack
 from shardline.spark.logs import log_to_stderr
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class ShardRange:
     range: Range
     begins: bool = False
     """Whether it is the first of its shard under its epoch."""
+    carried: bytes | None = None
+    """Its records, if the plan has read them already; None: read them."""
 
 
 def read_ranges(
@@ -59,6 +62,9 @@ def read_range(
     service: StreamService, item: ShardRange, sleep: Callable[[float], None] = time.sleep
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records behind `after`, up to and including `upto`."""
+    if item.carried is not None:
+        yield from unpack(item.carried)
+        return
     cursor = ShardCursor(service, item.shard_id, item.range.after)
     upto = item.range.upto
     silent_since: float | None = None

@@ -30,7 +30,7 @@ from shardline.spark.images import ddl_with_images
 from shardline.spark.logs import log_to_stderr
 from shardline.spark.options import DYNAMODB_STREAMS, KINESIS, Options, read_options
 from shardline.spark.ownership import Ownership, SoleOwner
-from shardline.spark.reader import ShardRange, service_for
+from shardline.spark.reader import service_for
 from shardline.spark.rows import ShardRanges, rows_of
 from shardline.spark.tallies import LagTally
 
@@ -86,7 +86,7 @@ class ShardedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         plans = self._plans()
         ranges = plans.confirm(Offset.from_json(start), Offset.from_json(end))
         return [
-            ShardRanges(tuple(ShardRange(k, v, plans.begins(k, v)) for k, v in task))
+            ShardRanges(tuple(plans.to_read(shard_id, item) for shard_id, item in task))
             for task in tasks(ranges, self._options.shards_per_task)
         ]
 

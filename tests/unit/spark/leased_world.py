@@ -266,7 +266,7 @@ class App:
         self._first = False
         start, end = self.disk.offsets[-2:]
         ranges = self.planner.confirm(start, end)
-        return [ShardRange(k, v, self.planner.begins(k, v)) for k, v in sorted(ranges.items())]
+        return [self.planner.to_read(k, v) for k, v in sorted(ranges.items())]
 
     def run_batch(self, between: Callable[[], None] = lambda: None) -> list[ShardRange]:
         """Read and deliver the newest batch of the offset log, a task for each range."""
