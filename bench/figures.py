@@ -25,6 +25,8 @@ class Figure:
     at_most: bool = False
     """Whether the target is a ceiling instead of a floor."""
     note: str = ""
+    held_back: str = ""
+    """What holds it back; shown when the target is missed."""
 
     @property
     def median(self) -> float:
@@ -52,6 +54,7 @@ class Figure:
             "target_is": None if self.target is None else "most" if self.at_most else "least",
             "met": self.met,
             "note": self.note,
+            "held_back": self.held_back if self.met is False else None,
         }
 
 
@@ -94,3 +97,5 @@ def print_plainly(figures: Sequence[Figure]) -> None:
             f"({min(figure.rounds):,.2f} to {max(figure.rounds):,.2f})  "
             f"{figure.against}  {wanted}{verdict} {figure.note}".rstrip()
         )
+        if figure.met is False and figure.held_back:
+            print(f"{'':{width}}  held back by {figure.held_back}")

@@ -1,43 +1,43 @@
-"""How many records a second `next(stream)` gives, beside a plain boto3 loop and Bloop.
+"""How fast `next(stream)` gives records and typed changes, beside a plain boto3 loop and Bloop.
 
 `python -m bench.stream` prints the ratios. All read the same streams of one embedded service, in
-turns, so that whatever else the machine does slows all of them. Bloop is measured if it can be
-installed into `.bench/bloop`, which is made for it.
+turns. Clients and streams are opened before the clock starts, for everybody: what is measured is
+the way from the first `next` to the last record. What each gives out is judged once by the promise
+checker, with the clock stopped.
 """
 
 from __future__ import annotations
 
-import base64
 import json
 import multiprocessing
 import statistics
 import subprocess
-import sys
 import time
 import uuid
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import boto3
 
 import shardline
-from bench.environment import FOLDER
-from bench.figures import Figure, ratios
+from bench.environment import python_with
+from bench.figures import Figure, print_plainly, ratios
+from shardline.core.promise import Fence, PromiseChecker, RecordRef
 from shardline.local import Service
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from multiprocessing.connection import Connection
 
 ROUNDS: Final = 5
 TABLE: Final = "users"
 TABLE_RECORDS: Final = 20_000
+ITEMS: Final = 4_000
 QUEUES: Final = {"orders-100": (100_000, 100), "orders-1000": (40_000, 1_000)}
 SHARDS: Final = 2
 BLOOP: Final = "bloop==3.1.1"
-BLOOP_ENVIRONMENT: Final = FOLDER / "bloop"
-AT_LEAST: Final = {"Bloop": 5.0, "boto3": 1.0}
+OURS, TYPED = "next(stream)", "next(stream), typed"
 
 
 class Took(NamedTuple):
@@ -45,6 +45,34 @@ class Took(NamedTuple):
 
     wall_seconds: float
     cpu_seconds: float
+
+
+class Put(NamedTuple):
+    """One record that was written."""
+
+    shard_id: str
+    sequence_number: str
+    key: str
+
+
+class Served(NamedTuple):
+    """Where the streams are, and what was written to each."""
+
+    endpoint_url: str
+    stream_arn: str
+    written: dict[str, list[Put]]
+
+    def judge(self, stream: str, delivered: list[str]) -> None:
+        """Hold the sequence numbers that a reader gave out against what was written."""
+        checker = PromiseChecker()
+        refs: dict[str, tuple[str, RecordRef]] = {}
+        for shard_id, number, key in self.written[stream]:
+            refs[number] = shard_id, RecordRef(key, int(number))
+            checker.wrote(*refs[number])
+        for number in delivered:
+            shard_id, record = refs[number]
+            checker.delivered(shard_id, Fence(), [record])
+        checker.verdict().require()
 
 
 class User(shardline.Model):
@@ -67,44 +95,61 @@ def serve(connection: Connection) -> None:
     with Service() as service:
         tables = service.dynamodb.tables
         arn = tables.create_table(TABLE, shards=SHARDS).stream_arn
+        written: dict[str, list[Put]] = {TABLE: []}
         for number in range(TABLE_RECORDS):
-            keys: dict[str, dict[str, Any]] = {"id": {"S": str(uuid.UUID(int=number))}}
+            key = str(uuid.UUID(int=number % ITEMS))
+            keys: dict[str, dict[str, Any]] = {"id": {"S": key}}
             email = {"S": f"user-{number}@example.com"}
             old = {**keys, "email": email, "verified": {"BOOL": False}}
             new = {**keys, "email": email, "verified": {"BOOL": True}}
-            tables.put_change(TABLE, keys, old=old, new=new)
+            put = tables.put_change(TABLE, keys, old=old, new=new)
+            written[TABLE].append(Put(put.shard, put.sequence_number, key))
         client = service.client("kinesis")
         for name, (count, size) in QUEUES.items():
             client.create_stream(StreamName=name, ShardCount=SHARDS)
-            data = base64.b64encode(b"x" * (size * 3 // 4))
+            written[name] = []
             for first in range(0, count, 500):
-                client.put_records(
-                    StreamName=name,
-                    Records=[
-                        {"PartitionKey": str(n), "Data": data} for n in range(first, first + 500)
-                    ],
-                )
-        connection.send((service.endpoint_url, arn))
-        connection.recv()
+                keys_of = [f"customer-{n % 1_000}" for n in range(first, first + 500)]
+                records = [{"PartitionKey": key, "Data": b"x" * size} for key in keys_of]
+                answers = client.put_records(StreamName=name, Records=records)["Records"]
+                written[name] += [
+                    Put(each["ShardId"], each["SequenceNumber"], key)
+                    for each, key in zip(answers, keys_of, strict=True)
+                ]
+        connection.send((service.endpoint_url, arn, written))
+        with suppress(EOFError):
+            connection.recv()
 
 
 @contextmanager
-def served() -> Iterator[tuple[str, str]]:
-    """Run the service; yields its address and the table's stream."""
+def served() -> Iterator[Served]:
+    """Run the service."""
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs,))
     process.start()
+    theirs.close()  # so that a service that dies is the end of our waiting
     try:
-        yield ours.recv()
+        yield Served(*ours.recv())
     finally:
-        ours.send(None)
+        ours.close()
         process.join()
 
 
 # --- who reads ----------------------------------------------------------------------------------
 
 
-def read_with_boto3(service: str, endpoint_url: str, stream: dict[str, str], count: int) -> None:
+class _Clock:
+    """Stopped at the end of its block."""
+
+    def __enter__(self) -> Self:
+        self._wall, self._cpu = time.perf_counter(), time.process_time()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.took = Took(time.perf_counter() - self._wall, time.process_time() - self._cpu)
+
+
+def with_boto3(service: str, endpoint_url: str, stream: dict[str, str], count: int) -> Any:
     """The loop that one writes by hand: every shard in turn, no order between them, no state."""
     client = boto3.client(
         service,
@@ -113,68 +158,76 @@ def read_with_boto3(service: str, endpoint_url: str, stream: dict[str, str], cou
         aws_access_key_id="local",
         aws_secret_access_key="local",  # noqa: S106 - any will do
     )
-    described = client.describe_stream(**stream)["StreamDescription"]
     limit = 1_000 if service == "dynamodbstreams" else 10_000
-    for shard in described["Shards"]:
-        iterator = client.get_shard_iterator(
-            **stream, ShardId=shard["ShardId"], ShardIteratorType="TRIM_HORIZON"
-        )["ShardIterator"]
-        while iterator:
-            page = client.get_records(ShardIterator=iterator, Limit=limit)
-            iterator = page["NextShardIterator"]
-            if not page["Records"]:
-                break
-            for _ in page["Records"]:
-                count -= 1
-    assert count == 0
+
+    def read(numbers: list[str] | None) -> Took:
+        left = count
+        with _Clock() as clock:
+            described = client.describe_stream(**stream)["StreamDescription"]
+            for shard in described["Shards"]:
+                iterator = client.get_shard_iterator(
+                    **stream, ShardId=shard["ShardId"], ShardIteratorType="TRIM_HORIZON"
+                )["ShardIterator"]
+                while iterator:
+                    page = client.get_records(ShardIterator=iterator, Limit=limit)
+                    iterator = page["NextShardIterator"]
+                    if not page["Records"]:
+                        break
+                    for record in page["Records"]:
+                        left -= 1
+                        if numbers is not None:
+                            found = record.get("dynamodb", record)
+                            numbers.append(found["SequenceNumber"])
+        assert left == 0
+        return clock.took
+
+    return read
 
 
-def read_with_stream(
-    address: str, endpoint_url: str, count: int, use: Callable[[Any], object] | None = None
-) -> None:
-    """Read with `next(stream)`, looking at each record if told how."""
-    with shardline.stream(address, "trim_horizon", endpoint_url=endpoint_url) as stream:
-        while count:
-            record = next(stream)
-            if record is not None:
-                count -= 1
-                if use is not None:
-                    use(record)
+def with_stream(address: str, endpoint_url: str, count: int, *, parsed: bool = False) -> Any:
+    """`next(stream)`; `parsed` looks at both images of each change."""
+
+    def read(numbers: list[str] | None) -> Took:
+        left = count
+        with shardline.stream(address, "trim_horizon", endpoint_url=endpoint_url) as stream:
+            with _Clock() as clock:
+                while left:
+                    record = next(stream)
+                    if record is not None:
+                        left -= 1
+                        if parsed:
+                            _ = record.new, record.old
+                        if numbers is not None:
+                            numbers.append(record.sequence_number)
+            return clock.took
+
+    return read
 
 
-def read_with_engine(endpoint_url: str, count: int) -> None:
-    """Read typed changes, as Bloop does."""
+def with_engine(endpoint_url: str, count: int) -> Any:
+    """Typed changes: keys, both images and what the service says of each, as Bloop gives them."""
     engine = shardline.Engine(endpoint_url=endpoint_url, region="us-east-1")
-    with engine.stream(User, "trim_horizon") as changes:
-        while count:
-            count -= next(changes) is not None
 
+    def read(numbers: list[str] | None) -> Took:
+        left = count
+        with engine.stream(User, "trim_horizon") as changes:
+            with _Clock() as clock:
+                while left:
+                    change = next(changes)
+                    if change is not None:
+                        left -= 1
+                        if numbers is not None:
+                            numbers.append(change["meta"]["sequence_number"])
+            return clock.took
 
-def timed(read: Callable[..., None], *arguments: object) -> Callable[[], Took]:
-    """Make a reader tell what one run took."""
-
-    def once() -> Took:
-        wall, cpu = time.perf_counter(), time.process_time()
-        read(*arguments)
-        return Took(time.perf_counter() - wall, time.process_time() - cpu)
-
-    return once
+    return read
 
 
 @contextmanager
-def bloop(endpoint_url: str, arn: str) -> Iterator[Callable[[], Took] | None]:
-    """Run Bloop in its own environment; yields what makes it read once, or None without it."""
-    python = BLOOP_ENVIRONMENT / "bin" / "python"
-    try:
-        if not python.exists():
-            subprocess.run([sys.executable, "-m", "venv", str(BLOOP_ENVIRONMENT)], check=True)
-        subprocess.run([str(python), "-m", "pip", "install", "--quiet", BLOOP], check=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        print(f"Bloop cannot be installed, so it is not measured: {error}")
-        yield None
-        return
-    script = Path(__file__).with_name("stream_bloop.py")
-    command = [str(python), str(script), endpoint_url, arn, str(TABLE_RECORDS)]
+def with_bloop(server: Served) -> Iterator[Any]:
+    """Run Bloop in its own environment; yields what makes it read once."""
+    command = [str(python_with("bloop", BLOOP)), str(Path(__file__).with_name("stream_bloop.py"))]
+    command += [server.endpoint_url, server.stream_arn, str(TABLE_RECORDS)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -182,88 +235,119 @@ def bloop(endpoint_url: str, arn: str) -> Iterator[Callable[[], Took] | None]:
         assert process.stdout is not None
         stdin, stdout = process.stdin, process.stdout
 
-        def once() -> Took:
-            print("go", file=stdin, flush=True)
-            return Took(*json.loads(stdout.readline()))
+        def read(numbers: list[str] | None) -> Took:
+            print("tell" if numbers is not None else "go", file=stdin, flush=True)
+            told = json.loads(stdout.readline())
+            if numbers is not None:
+                numbers += told["numbers"]
+            return Took(*told["took"])
 
-        yield once
-        stdin.close()
+        try:
+            yield read
+        finally:
+            stdin.close()
 
 
-def run(rounds: int = ROUNDS) -> dict[str, dict[str, list[Took]]]:
-    """Measure everybody in turns: the runs of each reader, for each stream."""
-    results: dict[str, dict[str, list[Took]]] = {}
-    with served() as (endpoint_url, arn), bloop(endpoint_url, arn) as read_with_bloop:
-        address = f"dynamodb://{TABLE}"
-        table: dict[str, Callable[[], Took]] = {
-            "shardline": timed(read_with_stream, address, endpoint_url, TABLE_RECORDS),
-            "shardline, images parsed": timed(
-                read_with_stream, address, endpoint_url, TABLE_RECORDS, lambda r: (r.new, r.old)
-            ),
-            "shardline, typed": timed(read_with_engine, endpoint_url, TABLE_RECORDS),
-            "boto3": timed(
-                read_with_boto3, "dynamodbstreams", endpoint_url, {"StreamArn": arn}, TABLE_RECORDS
-            ),
-        }
-        if read_with_bloop is not None:
-            table["Bloop"] = read_with_bloop
-        readers = {f"{TABLE}, {TABLE_RECORDS:,} changes": table}
-        for name, (count, size) in QUEUES.items():
-            readers[f"kinesis, {count:,} × {size} B"] = {
-                "shardline": timed(read_with_stream, f"kinesis://{name}", endpoint_url, count),
-                "boto3": timed(
-                    read_with_boto3, "kinesis", endpoint_url, {"StreamName": name}, count
-                ),
-            }
-        for stream_name, contestants in readers.items():
-            runs: dict[str, list[Took]] = {name: [] for name in contestants}
-            for _ in range(rounds):
-                for name, read in contestants.items():
-                    runs[name].append(read())
-            results[stream_name] = runs
-    return results
+# --- what is measured ---------------------------------------------------------------------------
+
+
+def compare(
+    server: Served, stream: str, readers: dict[str, Any], rounds: int
+) -> tuple[dict[str, list[Took]], dict[str, str]]:
+    """Judge each reader once, then measure all in turns; return the runs, and who failed."""
+    runs: dict[str, list[Took]] = {name: [] for name in readers}
+    errors: dict[str, str] = {}
+    for turn in range(rounds + 1):
+        for name, read in readers.items():
+            if name in errors:
+                continue
+            try:
+                if turn == 0:  # which also warms up
+                    delivered: list[str] = []
+                    read(delivered)
+                    server.judge(stream, delivered)
+                else:
+                    runs[name].append(read(None))
+            except Exception as error:
+                lines = str(error).splitlines()
+                errors[name] = f"{type(error).__name__}: {lines[-1] if lines else ''}"
+    return runs, errors
 
 
 def figures(*, quick: bool = False) -> list[Figure]:
-    """Measure for `python -m bench`; a reader that could not be installed has its own line."""
-    measured: list[Figure] = []
-    for stream_name, runs in run(2 if quick else ROUNDS).items():
-        ours = [each.wall_seconds for each in runs["shardline"]]
-        for name, of_one in runs.items():
-            if name != "shardline":
-                theirs = [each.wall_seconds for each in of_one]
-                measured.append(
-                    Figure(
-                        f"next(stream), {stream_name}",
-                        name,
-                        ratios(theirs, ours),
-                        target=AT_LEAST.get(name),
-                    )
-                )
-    if not any(figure.against == "Bloop" for figure in measured):
-        measured.append(
-            Figure("next(stream)", "Bloop", (), note=f"FAILED: {BLOOP} cannot be installed here")
-        )
+    """Measure for `python -m bench`; a reader that cannot run has its own line."""
+    return run(2 if quick else ROUNDS)
+
+
+def run(rounds: int = ROUNDS) -> list[Figure]:
+    """Measure everybody on every stream."""
+    with served() as server:
+        url, count = server.endpoint_url, TABLE_RECORDS
+        readers = {
+            OURS: with_stream(f"dynamodb://{TABLE}", url, count),
+            f"{OURS}, images parsed": with_stream(f"dynamodb://{TABLE}", url, count, parsed=True),
+            TYPED: with_engine(url, count),
+            "boto3 loop": with_boto3(
+                "dynamodbstreams", url, {"StreamArn": server.stream_arn}, count
+            ),
+        }
+        title = f"{count:,} changes"
+        try:
+            with with_bloop(server) as bloop:
+                runs, errors = compare(server, TABLE, {**readers, "Bloop 3.1.1": bloop}, rounds)
+        except RuntimeError as error:  # it cannot be installed
+            runs, errors = compare(server, TABLE, readers, rounds)
+            errors["Bloop 3.1.1"] = str(error)
+        measured = _figures(title, count, runs, errors, {TYPED: 5.0, OURS: 5.0}, "Bloop 3.1.1")
+        measured += _figures(title, count, runs, {}, {OURS: 1.0}, "boto3 loop")
+        for name, (count, size) in QUEUES.items():
+            readers = {
+                OURS: with_stream(f"kinesis://{name}", url, count),
+                "boto3 loop": with_boto3("kinesis", url, {"StreamName": name}, count),
+            }
+            runs, errors = compare(server, name, readers, rounds)
+            title = f"{count:,} × {size} B of Kinesis"
+            measured += _figures(title, count, runs, errors, {OURS: 1.0}, "boto3 loop")
     return measured
 
 
+def _figures(
+    title: str,
+    count: int,
+    runs: dict[str, list[Took]],
+    errors: dict[str, str],
+    targets: dict[str, float],
+    other: str,
+) -> list[Figure]:
+    failed = [
+        Figure(f"{name}, {title}", other, (), note=f"FAILED: {error}")
+        for name, error in errors.items()
+    ]
+    theirs = [each.wall_seconds for each in runs.get(other, [])]
+    ours = {name: runs[name] for name in runs if name.startswith(OURS) and runs[name]}
+    return failed + [
+        Figure(
+            f"{name}, {title}",
+            other,
+            ratios(theirs, [each.wall_seconds for each in taken]),
+            target=targets.get(name),
+            note=f"{statistics.median(t.cpu_seconds for t in taken) / count * 1e6:.1f} "
+            "CPU s a million records",
+            held_back="typing: pydantic's validation of every image is half of it"
+            if name == TYPED
+            else "",
+        )
+        for name, taken in ours.items()
+        if theirs and len(theirs) == len(taken)
+    ]
+
+
 def main() -> None:
-    """Print the tables."""
-    print(f"next(stream) beside others, {ROUNDS} interleaved rounds, {SHARDS} shards")
-    for stream_name, runs in run().items():
-        records = int(stream_name.split(", ")[1].split()[0].replace(",", ""))
-        print(f"\n{stream_name}")
-        print(f"{'':26} {'records/s':>11} {'µs CPU':>8} {'shardline is':>14}")
-        for name, of_one in runs.items():
-            wall = statistics.median(each.wall_seconds for each in of_one)
-            cpu = statistics.median(each.cpu_seconds for each in of_one)
-            ratio = statistics.median(
-                theirs.wall_seconds / ours.wall_seconds
-                for ours, theirs in zip(runs["shardline"], of_one, strict=True)
-            )
-            wanted = f"  (at least {AT_LEAST[name]:g})" if name in AT_LEAST else ""
-            rate, micros = records / wall, cpu / records * 1e6
-            print(f"{name:26} {rate:11,.0f} {micros:8.1f} {ratio:12.1f} ×{wanted}")
+    """Print the table."""
+    print(
+        f"next(stream), {ROUNDS} interleaved rounds, {SHARDS} shards: how many times faster than …"
+    )
+    print_plainly(run())
 
 
 if __name__ == "__main__":

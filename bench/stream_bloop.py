@@ -1,7 +1,8 @@
 """Bloop's side of `bench.stream`: reads the same stream whenever it is told to, by its own means.
 
 Runs in an environment of its own, so it imports nothing of ours. For each line on standard input
-it prints how many seconds a run took, as JSON: [wall, CPU].
+it prints a line of JSON: the seconds that a run took, wall and CPU, and after "tell" also the
+sequence numbers of what it gave out.
 """
 
 # mypy: ignore-errors
@@ -38,11 +39,16 @@ engine = Engine(
     dynamodbstreams=boto3.client("dynamodbstreams", **where),
 )
 
-for _ in sys.stdin:
-    wall, cpu = time.perf_counter(), time.process_time()
+for asked in sys.stdin:
     stream = engine.stream(User, "trim_horizon")
+    numbers = [] if asked.strip() == "tell" else None
     left = count
+    wall, cpu = time.perf_counter(), time.process_time()
     while left:
-        if next(stream) is not None:
+        record = next(stream)
+        if record is not None:
             left -= 1
-    print(json.dumps([time.perf_counter() - wall, time.process_time() - cpu]), flush=True)
+            if numbers is not None:
+                numbers.append(record["meta"]["sequence_number"])
+    took = [time.perf_counter() - wall, time.process_time() - cpu]
+    print(json.dumps({"took": took, "numbers": numbers}), flush=True)

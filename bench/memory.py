@@ -1,0 +1,155 @@
+"""Whether memory stays flat over ten million records, and what a million costs in CPU.
+
+`python -m bench.memory` prints the table. Each way of reading runs in a process of its own, reads
+one endless stream of 100 B records (`bench.endless`) and tells its peak memory at 1, 2, 5 and 10
+million. That sequence numbers rise, record by record, and none is left out, is checked on the way.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+import shardline
+from bench.endless import PAGE_RECORDS, SHARD, STREAM, endless
+from bench.figures import Figure, print_plainly
+from shardline.core.shards import TRIM_HORIZON
+from shardline.services.connecting import connect
+from shardline.services.cursor import ShardCursor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+MARKS: Final = (1_000_000, 2_000_000, 5_000_000, 10_000_000)
+QUICK_MARKS: Final = (200_000, 400_000, 1_000_000)
+FLAT: Final = 1.1
+"""The peak at the last mark may be this many times that at the first."""
+_NUMBER_BYTES: Final = 56
+
+
+def pages(endpoint_url: str) -> Iterator[int]:
+    """Read Arrow pages, as Spark's executors do; yield how many records came each time."""
+    service = connect(f"kinesis://{STREAM}", endpoint_url=endpoint_url)
+    cursor = ShardCursor(service, SHARD, TRIM_HORIZON)
+    last = np.zeros(1, f"S{_NUMBER_BYTES}")
+    while True:
+        column = cursor.read(PAGE_RECORDS).records.column("sequenceNumber")
+        numbers = np.frombuffer(column.buffers()[2], f"S{_NUMBER_BYTES}", len(column))
+        assert numbers[0] > last[0], "the page before ended behind this one's start"
+        assert (numbers[1:] > numbers[:-1]).all(), "records are out of order"
+        last = numbers[-1:].copy()
+        yield len(column)
+
+
+def records(endpoint_url: str) -> Iterator[int]:
+    """Read with `next(stream)`, a thousand at a time."""
+    with shardline.stream(
+        f"kinesis://{STREAM}", "trim_horizon", endpoint_url=endpoint_url
+    ) as stream:
+        last = ""
+        while True:
+            count = 0
+            while count < 1_000:
+                record = next(stream)
+                if record is not None:
+                    assert record.sequence_number > last, "records are out of order"
+                    last = record.sequence_number
+                    count += 1
+            yield count
+
+
+WAYS: Final[dict[str, Callable[[str], Iterator[int]]]] = {
+    "Arrow pages": pages,
+    "next(stream)": records,
+}
+
+
+def read(way: str, endpoint_url: str, marks: list[int]) -> None:
+    """Be a reader: print what was used at each mark."""
+    told: list[dict[str, float]] = []
+    count = 0
+    started = time.process_time()
+    for came in WAYS[way](endpoint_url):
+        count += came
+        if count >= marks[len(told)]:
+            status = Path("/proc/self/status").read_text()
+            peak = int(status.split("VmHWM:")[1].split()[0]) / 1024
+            told.append({"peak_mib": peak, "cpu_seconds": time.process_time() - started})
+            if len(told) == len(marks):
+                break
+    print(json.dumps(told), flush=True)
+
+
+def run(marks: tuple[int, ...] = MARKS) -> list[Figure]:
+    """Let each way read to the last mark."""
+    measured = []
+    with endless() as endpoint_url:
+        for way in WAYS:
+            asked = json.dumps(marks)
+            done = subprocess.run(
+                [sys.executable, "-m", "bench.memory", way, endpoint_url, asked],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if done.returncode:
+                error = done.stderr.strip().splitlines()[-1]
+                measured.append(Figure(f"memory, {way}", "", (), note=f"FAILED: {error}"))
+                continue
+            measured += _figures(way, marks, json.loads(done.stdout))
+    return measured
+
+
+def _figures(way: str, marks: tuple[int, ...], told: list[dict[str, Any]]) -> list[Figure]:
+    peaks = [each["peak_mib"] for each in told]
+    millions = [f"{mark / 1e6:g}" for mark in marks]
+    peaks_said = ", ".join(
+        f"{peak:.0f} MiB at {million} M" for peak, million in zip(peaks, millions, strict=True)
+    )
+    spent = [(0, 0.0), *((mark, t["cpu_seconds"]) for mark, t in zip(marks, told, strict=True))]
+    per_million = tuple(
+        (cpu - before_cpu) / (mark - before) * 1e6
+        for (before, before_cpu), (mark, cpu) in pairwise(spent)
+    )
+    return [
+        Figure(
+            f"{way}: peak memory at {millions[-1]} million records",
+            f"at {millions[0]} million",
+            (peaks[-1] / peaks[0],),
+            target=FLAT,
+            at_most=True,
+            note=peaks_said,
+            held_back="something that grows with what was read",
+        ),
+        Figure(
+            f"{way}: CPU of a million records of 100 B",
+            "between the marks",
+            per_million,
+            "s",
+            note="socket, botocore and the check of order included",
+        ),
+    ]
+
+
+def figures(*, quick: bool = False) -> list[Figure]:
+    """Measure for `python -m bench`."""
+    return run(QUICK_MARKS if quick else MARKS)
+
+
+def main() -> None:
+    """Print the table, or be a reader."""
+    if len(sys.argv) == 4:
+        read(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]))
+        return
+    print_plainly(run())
+
+
+if __name__ == "__main__":
+    main()
