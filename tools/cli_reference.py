@@ -23,7 +23,7 @@ _OPENING: Final = """\
 
 `shardline COMMAND --help` says the same, and ends with an example. An error is one line on the
 error stream; `shardline --debug COMMAND …` shows its traceback. `shardline --install-completion`
-teaches your shell the commands.
+teaches your shell the commands. Every command has `--json`: [what it prints](json.md).
 
 Region, endpoint and credentials come from the usual AWS environment and files unless they are
 given: `AWS_REGION` or `AWS_DEFAULT_REGION`, `AWS_PROFILE`, `AWS_ENDPOINT_URL_KINESIS`, … A server

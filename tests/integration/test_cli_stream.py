@@ -314,6 +314,16 @@ def test_a_lease_table_in_dynamodb_is_found_at_its_own_endpoint(
     table.close()
 
 
+def test_doctor_wants_no_aws_until_a_stream_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_ENDPOINT_URL_KINESIS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    assert "– region" in run(None, "doctor")
+    assert "✗ region" in run(None, "doctor", "--stream", "kinesis://orders", code=1)
+
+
 def test_doctor_asks_for_no_credentials_where_the_environment_names_a_local_server(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -91,17 +91,25 @@ class Checkup:
             else:
                 yield Finding(module, Outcome.FINE, _version_of(module))
 
-    def aws(self) -> Iterator[Finding]:
-        """Check region, credentials and whether the endpoint answers."""
+    def aws(self, *, needed: bool) -> Iterator[Finding]:
+        """Check region, credentials and whether the endpoint answers.
+
+        They are needed only by who asks about a stream or a table: a first look at this machine
+        should not end badly because it has never heard of AWS.
+        """
         from shardline.services.clients import Access, make_client
 
         try:
             client = make_client("kinesis", Access(**self._place))
         except ShardlineError as error:
-            yield _from_error("region", error)
+            finding = _from_error("region", error)
+            yield finding if needed else replace(finding, outcome=Outcome.OPTIONAL)
             return
         yield Finding("region", Outcome.FINE, client.meta.region_name)
-        yield self._credentials(client.meta.endpoint_url)
+        credentials = self._credentials(client.meta.endpoint_url)
+        if credentials.bad and not needed:
+            credentials = replace(credentials, outcome=Outcome.OPTIONAL)
+        yield credentials
         yield _endpoint(client.meta.endpoint_url)
         client.close()
 

@@ -29,14 +29,16 @@ def doctor(
 ) -> None:
     """Check what shardline needs, a line each, with the remedy for what is missing.
 
-    Nothing is written anywhere. Ends with exit code 1 if something that is needed is missing.
+    Nothing is written anywhere. Ends with exit code 1 if something that is needed is missing;
+    AWS is, where a stream or a lease table is named.
     """
     from shardline.cli.checkup import Checkup, Finding
     from shardline.cli.output import print_json, wide_console
     from shardline.cli.program import ExitCode
 
     checkup = Checkup(region, endpoint_url, profile)
-    findings: list[Finding] = [*checkup.machine(), *checkup.aws()]
+    asked = stream is not None or lease_table is not None
+    findings: list[Finding] = [*checkup.machine(), *checkup.aws(needed=asked)]
     if stream is not None:
         findings += checkup.stream(stream)
     if lease_table is not None:

@@ -43,7 +43,7 @@ _MEANINGS = {
     ExitCode.OK: "fine",
     ExitCode.FAILED: "something was found wrong, or an error of our own",
     ExitCode.USAGE: "wrong option, address, position or credentials",
-    ExitCode.SERVICE: "the service refused or could not be reached",
+    ExitCode.SERVICE: "the service or the lease table refused, or did not answer",
     ExitCode.GAP: "records are gone that were not read",
     ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
 }

@@ -10,7 +10,7 @@ import typer
 
 from shardline import errors
 from shardline.cli.output import print_json_line
-from shardline.cli.program import ExitCode, exit_code_of, say_error
+from shardline.cli.program import ExitCode, exit_code_of
 
 if TYPE_CHECKING:
     from shardline.spark.consuming import Stopped
@@ -63,7 +63,7 @@ class Prose:
     def failed(self, reason: str, code: ExitCode) -> None:
         """Tell why it ended."""
         del code  # the shell is told
-        say_error(reason)
+        typer.echo(f"failed: {reason}", err=True)
 
 
 class JsonLines:
@@ -100,7 +100,6 @@ class JsonLines:
     def failed(self, reason: str, code: ExitCode) -> None:
         """Tell why it ended."""
         _tell("failed", reason=reason, exit_code=int(code))
-        say_error(reason)
 
 
 def judge_failure(failure: str) -> tuple[str, ExitCode]:

@@ -206,7 +206,7 @@ def test_unknown_paths_and_files_outside_the_page_are_not_served(page: PageServe
 
 
 def test_a_port_that_is_taken_is_said_in_one_line(page: PageServer, situation: Situation) -> None:
-    with pytest.raises(ConfigurationError, match=f"cannot listen on 127.0.0.1:{page.port}"):
+    with pytest.raises(ConfigurationError, match=f"port {page.port} of 127.0.0.1 cannot be had"):
         PageServer(situation, port=page.port)
 
 
