@@ -1,27 +1,34 @@
 """`shardline run`: a consumer on Spark, sharing its stream with the other workers of its app."""
 
-import importlib
 import logging
+import os
 import signal
 import sys
 import threading
 import time
 from importlib.resources import files
-from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from shardline.cli.options import EndpointUrl, Place, Profile, Region
 from shardline.cli.program import ExitCode
-from shardline.cli.run_report import JsonLines, Prose, Report, judge_failure
+from shardline.cli.run_consumer import load_consumer
+from shardline.cli.run_report import (
+    SPARK_DIED,
+    SPARK_STOPPED_TOO,
+    JsonLines,
+    Prose,
+    Report,
+    is_spark_gone,
+    judge_failure,
+)
 from shardline.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from shardline.spark.consumer import ShardConsumer
+    from shardline.spark.consuming import Consumption
 
 
 _POLL_SECONDS: Final = 0.3
@@ -108,20 +115,19 @@ def run(
     from shardline.spark.session import session
 
     place = Place(region=region, endpoint_url=endpoint_url, profile=profile)
-    # What is wrong is said now, and not after Spark has taken its seconds to start.
-    require_metrics(metrics_port)
-    require_stream(stream, place)
-    if not ephemeral:
-        lease_place = Place(region=region, endpoint_url=lease_endpoint_url, profile=profile)
-        require_table(lease_table or DEFAULT_LEASE_TABLE, lease_place)
-    report: Report = JsonLines() if as_json else Prose()
+    report: Report = JsonLines(leased=not ephemeral) if as_json else Prose(leased=not ephemeral)
     stopping, leaving = threading.Event(), threading.Event()
 
     def start_spark() -> "SparkSession":
+        # What is wrong is said now, and not after Spark has taken its seconds to start.
+        require_metrics(metrics_port)
+        require_stream(stream, place)
+        if not ephemeral:
+            lease_place = Place(region=region, endpoint_url=lease_endpoint_url, profile=profile)
+            require_table(lease_table or DEFAULT_LEASE_TABLE, lease_place)
         spark = session(f"shardline {app or 'ephemeral'}", master, **_quiet())
-        _on_signals(
-            stopping, leaving, report
-        )  # after Spark, which takes Ctrl-C for "cancel all jobs"
+        # After Spark, which takes Ctrl-C for "cancel all jobs".
+        _on_signals(stopping, leaving, report)
         return spark
 
     consumption = consume(
@@ -143,6 +149,26 @@ def run(
     report.started(type(loaded).__name__, stream, app)
     if metrics_port is not None:
         consumption.metrics.serve(metrics_port)
+    try:
+        code = _until_the_end(consumption, stopping, leaving, report, status_seconds, grace_seconds)
+    except Exception as error:
+        if not is_spark_gone(error):
+            raise
+        code = ExitCode.FAILED
+        report.failed(SPARK_STOPPED_TOO if stopping.is_set() else SPARK_DIED, code)
+        sys.stderr.flush()
+        os._exit(code)  # what Spark left in this process could only complain
+    raise typer.Exit(code)
+
+
+def _until_the_end(
+    consumption: "Consumption",
+    stopping: threading.Event,
+    leaving: threading.Event,
+    report: Report,
+    status_seconds: float,
+    grace_seconds: float,
+) -> ExitCode:
     told_at = time.monotonic()
     while consumption.query.isActive and not stopping.wait(_POLL_SECONDS):
         if time.monotonic() - told_at >= status_seconds:
@@ -154,75 +180,9 @@ def run(
     if stopped.failure:
         reason, code = judge_failure(stopped.failure)
         report.failed(reason, code)
-        raise typer.Exit(code)
-    report.stopped(stopped, time.monotonic() - began, leased=not ephemeral)
-    raise typer.Exit(ExitCode.OK if asked else ExitCode.FAILED)
-
-
-def load_consumer(text: str) -> "ShardConsumer":
-    """Import MODULE:CONSUMER from here or the Python path, and make an instance of a class."""
-    module_name, colon, attribute = text.partition(":")
-    if not colon or not module_name or not attribute:
-        raise ConfigurationError(f"{text!r}: write MODULE:CONSUMER, for example billing:Billing")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    module = _import(text, module_name)
-    found: Any = getattr(module, attribute, None)
-    if found is None:
-        raise ConfigurationError(f"{text!r}: {module_name} has no {attribute}{_offer(module)}")
-    from shardline.spark.consumer import ShardConsumer
-
-    if isinstance(found, type) and issubclass(found, ShardConsumer):
-        try:
-            found = found()
-        except Exception as error:
-            raise ConfigurationError(
-                f"{text!r} cannot be made without arguments ({_said(error)}): name an instance of "
-                "it that the module has"
-            ) from error
-    if not isinstance(found, ShardConsumer):
-        raise ConfigurationError(f"{text!r} is not a shardline.ShardConsumer: subclass that")
-    from pyspark import cloudpickle
-
-    # By value: executors elsewhere have no file of this name.
-    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-    return found
-
-
-def _import(text: str, module_name: str) -> ModuleType:
-    try:
-        return importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name in {module_name, module_name.partition(".")[0]}:
-            raise ConfigurationError(
-                f"{text!r}: there is no {module_name} in this folder or on the Python path"
-            ) from error
-        raise ConfigurationError(
-            f"{text!r}: {module_name} needs {error.name}, which is not installed"
-        ) from error
-    except Exception as error:
-        raise ConfigurationError(
-            f"{text!r}: importing {module_name} failed with {_said(error)}; `shardline --debug run "
-            "…` shows where"
-        ) from error
-
-
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
-
-
-def _offer(module: ModuleType) -> str:
-    from shardline.spark.consumer import ShardConsumer
-
-    kinds = [
-        name
-        for name, value in vars(module).items()
-        if isinstance(value, type)
-        and issubclass(value, ShardConsumer)
-        and value is not ShardConsumer
-    ]
-    return f": did you mean {' or '.join(kinds)}?" if kinds else ", and no other ShardConsumer"
+        return code
+    report.stopped(stopped, time.monotonic() - began)
+    return ExitCode.OK if asked else ExitCode.FAILED
 
 
 def _on_signals(stopping: threading.Event, leaving: threading.Event, report: Report) -> None:

@@ -16,6 +16,15 @@ if TYPE_CHECKING:
     from shardline.spark.consuming import Stopped
     from shardline.spark.metrics import Metrics
 
+SPARK_DIED = (
+    "Spark's Java process has died: look for an error above, or whether memory ran out. What was "
+    "not acknowledged comes again"
+)
+SPARK_STOPPED_TOO = (
+    "the signal ended Spark's Java process, too, before the running batch was done: it will be "
+    "repeated. Send the signal to shardline alone (systemd: KillMode=mixed)"
+)
+
 _ERROR = re.compile(r"(?:[\w.]+\.)?(\w+): (.*)", re.DOTALL)
 
 
@@ -31,7 +40,7 @@ class Report(Protocol):
     def stopping(self) -> None:
         """Tell that a signal was heard. Called by a signal handler."""
 
-    def stopped(self, stopped: "Stopped", seconds: float, *, leased: bool) -> None:
+    def stopped(self, stopped: "Stopped", seconds: float) -> None:
         """Tell how it ended."""
 
     def failed(self, reason: str, code: ExitCode) -> None:
@@ -40,6 +49,9 @@ class Report(Protocol):
 
 class Prose:
     """For people."""
+
+    def __init__(self, *, leased: bool) -> None:
+        self._leased = leased
 
     def started(self, consumer: str, stream: str, app: str | None) -> None:
         """Tell that the query runs."""
@@ -53,11 +65,15 @@ class Prose:
         """Tell that a signal was heard."""
         typer.echo("stopping after the running batch; once more to leave at once", err=True)
 
-    def stopped(self, stopped: "Stopped", seconds: float, *, leased: bool) -> None:
+    def stopped(self, stopped: "Stopped", seconds: float) -> None:
         """Tell how it ended."""
         how = "the running batch was broken off and will be repeated"
         if stopped.handed_back:
-            how = "every lease handed back, nothing to repeat" if leased else "after a whole batch"
+            how = (
+                "every lease handed back, nothing to repeat"
+                if self._leased
+                else "after a whole batch"
+            )
         typer.echo(f"stopped in {seconds:.1f} s: {how}", err=True)
 
     def failed(self, reason: str, code: ExitCode) -> None:
@@ -69,7 +85,8 @@ class Prose:
 class JsonLines:
     """For programs: one object a line, of which `event` says what the others mean."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, leased: bool) -> None:
+        self._leased = leased
         self._records = 0
         self._told_at = time.monotonic()
 
@@ -88,18 +105,23 @@ class JsonLines:
         """Tell that a signal was heard."""
         _tell("stopping")
 
-    def stopped(self, stopped: "Stopped", seconds: float, *, leased: bool) -> None:
+    def stopped(self, stopped: "Stopped", seconds: float) -> None:
         """Tell how it ended."""
         _tell(
             "stopped",
             seconds=round(seconds, 3),
-            handed_back=stopped.handed_back and leased,
+            handed_back=stopped.handed_back and self._leased,
             repeats=not stopped.handed_back,
         )
 
     def failed(self, reason: str, code: ExitCode) -> None:
         """Tell why it ended."""
         _tell("failed", reason=reason, exit_code=int(code))
+
+
+def is_spark_gone(error: BaseException) -> bool:
+    """Say whether a call failed because the Java process has ended."""
+    return isinstance(error, ConnectionError) or type(error).__name__ == "Py4JNetworkError"
 
 
 def judge_failure(failure: str) -> tuple[str, ExitCode]:

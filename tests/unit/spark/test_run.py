@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shardline.cli.run import load_consumer
+from shardline.cli.run_consumer import load_consumer
 from shardline.errors import ConfigurationError
 from shardline.spark.consumer import DeadLetter, ShardBatch, ShardConsumer
 from shardline.spark.consuming import consume, reason_of
@@ -76,8 +76,11 @@ def test_a_class_or_an_instance_from_the_folder_where_we_are(module: str, name: 
     ("text", "said"),
     [
         ("billing", "write MODULE:CONSUMER"),
-        ("no_such_module:Billing", "no module 'no_such_module' here or on the Python path"),
-        ("billing_of_test:Biling", r"billing_of_test has no Biling; it has \['Billing'\]"),
+        (
+            "no_such_module:Billing",
+            "there is no no_such_module in this folder",
+        ),
+        ("billing_of_test:Biling", r"billing_of_test has no Biling: did you mean Billing\?"),
         ("billing_of_test:number", "is not a shardline.ShardConsumer: subclass that"),
     ],
 )
