@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import math
 import statistics
+import sys
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+
+SAID: Final = "· "
+"""What begins so in a bench's output tells how far it is."""
+
+
+def say(text: str) -> None:
+    """Tell how far a bench is, for whoever watches it."""
+    print(f"{SAID}{text}", file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +50,25 @@ class Figure:
             return None
         return self.median <= self.target if self.at_most else self.median >= self.target
 
-    def as_json(self) -> dict[str, Any]:
-        """Return what is kept of it in the results."""
+    @property
+    def wanted(self) -> str:
+        """The target in words; empty without one."""
+        if self.target is None:
+            return ""
+        return f"{'at most' if self.at_most else 'at least'} {self.target:g}"
+
+    @property
+    def times_target(self) -> tuple[float, float, float] | None:
+        """How many times as good as the target: worst round, median, best; None without both."""
+        if not self.target or not self.rounds or not all(self.rounds):
+            return None
+        worst, best = min(self.rounds), max(self.rounds)
+        if self.at_most:
+            return self.target / best, self.target / self.median, self.target / worst
+        return worst / self.target, self.median / self.target, best / self.target
+
+    def as_json(self, command: str) -> dict[str, Any]:
+        """Return what is kept of it in the results, with the command that makes it anew."""
         return {
             "what": self.what,
             "against": self.against,
@@ -55,6 +82,7 @@ class Figure:
             "met": self.met,
             "note": self.note,
             "held_back": self.held_back if self.met is False else None,
+            "command": command,
         }
 
 

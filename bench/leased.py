@@ -177,6 +177,7 @@ def figures(*, quick: bool = False) -> list[Figure]:
             target=15,
             at_most=True,
             note=f"leases of {LEASE_SECONDS} s; {load}",
+            held_back="the lease has to run out before anybody may take the shard",
         ),
         Figure(
             "SIGTERM, until another worker reads the shard",
@@ -186,6 +187,7 @@ def figures(*, quick: bool = False) -> list[Figure]:
             target=2,
             at_most=True,
             note="with the running batch",
+            held_back="the running batch is finished first, and the heir starts a new one",
         ),
         Figure(
             "put to consumer, half of them",
@@ -195,6 +197,7 @@ def figures(*, quick: bool = False) -> list[Figure]:
             target=0.5,
             at_most=True,
             note=f"{PUTS_PER_SECOND} records/s on {SHARDS} shards",
+            held_back="two Spark drivers and their batches on the cores of one machine",
         ),
         Figure(
             "put to consumer, 99 of 100",

@@ -66,6 +66,7 @@ def figures(*, quick: bool = False) -> list[Figure]:
             tuple(each[f"{action}_per_second"] / TARGET_PER_SECOND for each in rounds),
             target=1.0 if action == "read" else None,
             note=said,
+            held_back="copying a page's body through the socket",
         )
         for action in ("read", "write")
     ]

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bench.canned import Server, Stock, canned
 from bench.environment import python_with
-from bench.figures import Figure, print_plainly, ratios
+from bench.figures import Figure, print_plainly, ratios, say
+from bench.fitting import fit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,13 +65,16 @@ class Run(NamedTuple):
 def run(rounds: int = ROUNDS, scale: float = 1.0) -> list[Figure]:
     """Let everybody read in turns; whoever fails has its error in the table."""
     measured: list[Figure] = []
+    runs: dict[Stock, dict[str, list[Run]]] = {}
     for size in RECORDS:
         for shards in SHARDS:
             if size == USUAL[1] or shards == USUAL[0]:
                 stock = Stock(f"s{shards}-{size}", shards, int(RECORDS[size] * scale), size)
+                say(f"{shards} shards × {size:,} B")
                 with canned([stock]) as server:
-                    measured += _compare(server, stock, rounds)
-    return measured
+                    runs[stock], errors = _read_in_turns(server, stock, rounds)
+                measured += _figures(stock, runs[stock], errors)
+    return measured + _fits(runs)
 
 
 def figures(*, quick: bool = False) -> list[Figure]:
@@ -78,11 +82,13 @@ def figures(*, quick: bool = False) -> list[Figure]:
     if quick:
         stock = Stock("quick", USUAL[0], RECORDS[USUAL[1]] // 2, USUAL[1])
         with canned([stock]) as server:
-            return _compare(server, stock, 3)
+            return _figures(stock, *_read_in_turns(server, stock, 2))
     return run()
 
 
-def _compare(server: Server, stock: Stock, rounds: int) -> list[Figure]:
+def _read_in_turns(
+    server: Server, stock: Stock, rounds: int
+) -> tuple[dict[str, list[Run]], dict[str, str]]:
     everybody = (stock.shards, stock.record_bytes) == USUAL
     runs: dict[str, list[Run]] = {}
     errors: dict[str, str] = {}
@@ -94,6 +100,10 @@ def _compare(server: Server, stock: Stock, rounds: int) -> list[Figure]:
                 runs.setdefault(name, []).append(run_once(server, stock, contender))
             except Exception as error:
                 errors[name] = f"{type(error).__name__}: {str(error).splitlines()[-1]}"
+    return runs, errors
+
+
+def _figures(stock: Stock, runs: dict[str, list[Run]], errors: dict[str, str]) -> list[Figure]:
     stream = f"{stock.shards} shards × {stock.record_bytes:,} B"
     measured = [
         Figure(f"{name}, {stream}", BASELINE, (), note=f"FAILED: {error}")
@@ -106,11 +116,29 @@ def _compare(server: Server, stock: Stock, rounds: int) -> list[Figure]:
         note = CONTENDERS[name].note
         cpu = sorted(each.cpu_seconds for each in taken)[len(taken) // 2] / stock.records
         rss = max(each.peak_rss_kib for each in taken) / 1024
-        said = f"{cpu * 1e6:.1f} CPU s a million records, {rss:.0f} MiB"
+        said = f"{cpu * 1e6:.1f} CPU s a million records, peak {rss:.0f} MiB, all kept"
         walls = [[each.wall_seconds for each in of_one] for of_one in (base, taken)]
         cpus = [[each.cpu_seconds for each in of_one] for of_one in (base, taken)]
         measured.append(Figure(f"{name}, {stream}", f"{BASELINE}, wall", ratios(*walls), note=note))
         measured.append(Figure(f"{name}, {stream}", f"{BASELINE}, CPU", ratios(*cpus), note=said))
+    return measured
+
+
+def _fits(runs: dict[Stock, dict[str, list[Run]]]) -> list[Figure]:
+    """Say for each reader whether its cost grows on a straight line, with bytes and with shards."""
+    measured = []
+    for name in [name for name, contender in CONTENDERS.items() if contender.ours]:
+        by_bytes, by_shards = [], []
+        for stock, of_all in runs.items():
+            micros = [each.cpu_seconds / stock.records * 1e6 for each in of_all.get(name, [])]
+            if stock.shards == USUAL[0]:
+                by_bytes += [(stock.record_bytes, each) for each in micros]
+            if stock.record_bytes == USUAL[1]:
+                by_shards += [(stock.shards, each) for each in micros]
+        measured += [
+            fit(f"{name}: CPU of a record by its bytes", by_bytes, "µs", "KB", 1_000),
+            fit(f"{name}: CPU of a record by shards", by_shards, "µs", "shard", 1),
+        ]
     return measured
 
 
