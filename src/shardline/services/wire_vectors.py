@@ -32,7 +32,7 @@ _FIELD: Final = re.compile(rb'"([A-Za-z]+)":(?:(")[^"\\]*"|[-+.0-9eE]+)([,}])')
 _TIME_FIELD: Final = b"ApproximateArrivalTimestamp"
 _NUMBER_FIELD: Final = b"SequenceNumber"
 _FIELDS: Final = {b"PartitionKey", b"Data", _NUMBER_FIELD, _TIME_FIELD}
-_LONGEST_NUMBER: Final = 24
+_LONGEST_NUMBER: Final = 32
 _QUOTE: Final = ord('"')
 _PAD: Final = ord("=")
 _BACKSLASH: Final = ord("\\")
@@ -159,10 +159,11 @@ def _as_long_as_first(body: bytes, begins: Places, closing: bytes) -> Places:
 
 def _ends_of_numbers(body: bytes, begins: Places, closing: bytes) -> Places:
     """Return where numbers end: at the first comma, behind which the next name must stand."""
-    width = max(1, min(_LONGEST_NUMBER, len(body) - int(begins[-1])))
-    commas = np.flatnonzero(windows_at(body, begins, width) == closing[0])[::-1]
+    fits = min(_LONGEST_NUMBER, len(body) - int(begins[-1]))
+    bits = max(0, fits.bit_length() - 1)  # a power of two: dividing by others takes long
+    commas = np.flatnonzero(windows_at(body, begins, 1 << bits) == closing[0])[::-1]
     lengths = np.zeros(len(begins), np.int64)
-    lengths[commas // width] = commas % width  # of many, the first is set last
+    lengths[commas >> bits] = commas & (1 << bits) - 1  # of many, the first is set last
     ends = begins + lengths
     return ends[stands_at(body, ends, closing)]
 
@@ -199,9 +200,10 @@ def _decoded(body: bytes, begins: Places, ends: Places) -> pa.Array | None:
     stops = np.cumsum(lengths)
     padding = np.zeros(len(lengths), np.int64)
     for from_end in (1, 2):
-        padded = stops[text[stops - from_end] == _PAD] - from_end
-        padding += text[stops - from_end] == _PAD
-        text[padded] = _DIGIT
+        last = stops - from_end
+        padded = text[last] == _PAD
+        padding += padded
+        text[last[padded]] = _DIGIT
     decoded = b64decode(text.data, validate=True)  # refuses any padding that is left
     stops = (stops >> 2) * 3
     return copied_out(decoded, stops - (lengths >> 2) * 3, stops - padding)

@@ -179,7 +179,7 @@ def test_all_at_once_declines_escapes_in_any_record(key: str, name: str, place: 
 def test_a_big_body_is_decoded_all_at_once_envelope_included(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    records = [record(b"x" * 1000, f"key-{n}", n, 1_700_000_000_000 + n) for n in range(500)]
+    records = [record(b"x" * 1000, f"key-{n}", n, 1_700_000_000_000 + n) for n in range(800)]
     child = {
         "ShardId": "shardId-000000000002",
         "ParentShards": ["shardId-000000000000", "shardId-000000000001"],
@@ -189,7 +189,7 @@ def test_a_big_body_is_decoded_all_at_once_envelope_included(
     body = json.dumps(answer, separators=(",", ":")).encode()
     monkeypatch.setattr(wire_kinesis, "_columns", None)  # the other way must not be taken
     decoded = decode_kinesis(body)
-    assert decoded.records.num_rows == 500
+    assert decoded.records.num_rows == 800
     assert decoded.behind_ms == 7
     assert decoded.next_iterator is None
     assert decoded.children == (
