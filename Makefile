@@ -8,7 +8,7 @@ PIP := $(BIN)/pip --quiet --disable-pip-version-check
 LOCKED := install --no-deps --require-hashes
 SPARK = JAVA_HOME="$$($(BIN)/python tools/java_home.py)" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
 FAST_TIERS := unit property simulation
-SLOW_TIERS := contract integration spark browser
+SLOW_TIERS := contract integration spark cluster browser
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-fast check format docs bench simulate mutants lock clean \

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import boto3
+import pytest
 
 from shardline.core.promise import Fence, PromiseChecker, RecordRef, Verdict
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 DEADLINE_SECONDS = 90.0
+
+SERVERS = pytest.mark.parametrize("on", ["stream", "foreign_stream"])
+"""Our own service, and one that others wrote."""
 
 
 def kinesis_client(endpoint_url: str) -> Any:

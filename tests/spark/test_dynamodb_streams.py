@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from shardline import Model, key
 from shardline.core.promise import Fence, PromiseChecker, RecordRef
+from shardline.spark import item_schema
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +23,12 @@ COLUMNS = [
     "eventID", "eventName", "eventVersion", "keys", "oldImage", "newImage", "sequenceNumber",
     "approximateCreationDateTime", "sizeBytes", "shardId", "stream", "userIdentity",
 ]  # fmt: skip
+
+
+class User(Model):
+    id: str = key()
+    age: int
+    tags: set[str] | None = None
 
 
 def load(spark: SparkSession, service: Service, **options: str) -> DataFrame:
@@ -98,10 +106,12 @@ def test_images_are_the_service_s_own_json_and_deletes_say_by_whom(
     tables.put_change("users", keys, old=old, new=new)
     tables.put_change("users", keys, old=new, by_ttl=True)
     rows = [row for batch in run(load(spark, service), tmp_path / "text") for row in batch]
-    typed = load(spark, service, itemSchema="id STRING, age INT, tags ARRAY<STRING>")
-    images = [row.newImage for batch in run(typed, tmp_path / "typed") for row in batch]
-    assert images[:2] == [("ann", 41, None), ("ann", 42, ["a", "b"])]
-    assert images[2] is None
+    for schema in ("id STRING, age INT, tags ARRAY<STRING>", item_schema(User)):
+        typed = load(spark, service, itemSchema=schema)
+        batches = run(typed, tmp_path / f"typed-{len(schema)}")
+        images = [row.newImage for batch in batches for row in batch]
+        assert images[:2] == [("ann", 41, None), ("ann", 42, ["a", "b"])]
+        assert images[2] is None
     assert [row.eventName for row in rows] == ["INSERT", "MODIFY", "REMOVE"]
     assert [row.oldImage and json.loads(row.oldImage) for row in rows] == [None, old, new]
     assert [row.newImage and json.loads(row.newImage) for row in rows] == [old, new, None]

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.streams import Consumer, Stream, wait_until
+from tests.spark.streams import SERVERS, Consumer, Stream, wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
-
-SERVERS = pytest.mark.parametrize("on", ["stream", "foreign_stream"])
 
 
 @SERVERS

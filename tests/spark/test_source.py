@@ -18,13 +18,19 @@ import pytest
 import shardline
 from shardline.core.offsets import Offset
 from shardline.spark.lag import LagListener, QueryLag
-from tests.spark.streams import Consumer, Stream, wait_until
+from tests.spark.streams import SERVERS, Consumer, Stream, wait_until
 from tests.unit.spark.test_aggregation import aggregate
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame, Row, SparkSession
+
+    from shardline.local.service import Service
+
+
+_MOST_SPLITS = 8
+"""Kinesalite allows ten open shards, of all streams together."""
 
 
 def committed(checkpoint: Path) -> Offset:
@@ -37,11 +43,13 @@ def _number(path: Path) -> int:
     return int(path.name)
 
 
+@SERVERS
 @pytest.mark.req("P-01")
 @pytest.mark.case("R-10")
 def test_columns_and_a_batch_read_three_times(
-    stream: Stream, spark: SparkSession, tmp_path: Path
+    on: str, request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path
 ) -> None:
+    stream: Stream = request.getfixturevalue(on)
     stream.put(50)
     batches: list[tuple[list[Row], ...]] = []
 
@@ -88,17 +96,19 @@ def test_latest_on_a_quiet_stream_stopped_written_to_and_begun_again(
     assert stream.verdict().require().delivered == 20
 
 
+@SERVERS
 @pytest.mark.req("O-15", "P-01")
 def test_available_now_ends_while_the_stream_reshards_and_goes_on(
-    stream: Stream, spark: SparkSession, tmp_path: Path
+    on: str, request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path
 ) -> None:
+    stream: Stream = request.getfixturevalue(on)
     stream.put(200)
     consumer = Consumer(stream, tmp_path)
     stop = threading.Event()
 
     def churn() -> None:
         n = 0
-        while not stop.is_set():
+        while not stop.is_set() and n < _MOST_SPLITS:
             stream.put(10)
             stream.split(n % len(stream.open_shards()))
             n += 1
@@ -215,7 +225,34 @@ def test_lag_and_lineage_are_told_of_every_batch(
     assert all(shard.seconds is not None and shard.seconds < 60 for shard in last.shards)
 
 
+@pytest.mark.req("P-01")
+def test_hundreds_of_shards_share_tasks(
+    service: Service, spark: SparkSession, tmp_path: Path
+) -> None:
+    stream = Stream(service.client("kinesis"), service.endpoint_url, "wide", shards=300)
+    stream.put(1_200, keys=600)
+    rows = stream.load(spark, shardsPerTask="100", maxRecordsPerBatch="500")
+    consumer = Consumer(stream, tmp_path)
+    consumer.run(rows)
+    assert max(len(batch) for batch in consumer.batches) <= 500
+    stream.split(7)
+    stream.merge(200)
+    stream.put(600, keys=600)
+    consumer.run(rows)
+    verdict = stream.verdict().require()
+    assert (verdict.delivered, verdict.repeated) == (stream.written, 0)
+
+
 # --- mistakes -----------------------------------------------------------------------------------
+
+
+def test_an_end_for_a_query_without_one_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    reader = spark.readStream.format("kinesis").option("streamName", "orders")
+    rows = reader.option("region", "us-east-1").option("endingPosition", "latest").load()
+    query = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
+    with pytest.raises(Exception, match=r"endingPosition is for spark\.read, which ends") as error:
+        query.awaitTermination(60)
+    assert "Traceback" not in str(error.value)
 
 
 def test_a_misspelt_option_fails_at_load_with_the_nearest_name(spark: SparkSession) -> None:

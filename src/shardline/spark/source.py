@@ -107,9 +107,14 @@ class ShardedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._planner is None:
             from shardline.spark.planner import Planner
 
+            options = self._options
+            if options.end is not None:  # said here: an error in streamReader() is lost in Spark's
+                raise ConfigurationError(
+                    "option endingPosition is for spark.read, which ends: leave it out of "
+                    "spark.readStream, or stop a query by its trigger"
+                )
             log_to_stderr()
             _stop_on_sigterm()
-            options = self._options
             stop_file = Path(options.stop_file) if options.stop_file else None
             service = service_for(options.connection)
             self._planner = Planner(
@@ -144,11 +149,6 @@ class _Source(DataSource):
         """Return the reader of a streaming query."""
         os.environ["SPARK_HIDE_TRACEBACK"] = "1"
         options = self._options()
-        if options.end is not None:
-            raise ConfigurationError(
-                "option endingPosition is for spark.read, which ends: leave it out of "
-                "spark.readStream, or stop a query by its trigger"
-            )
         return ShardedStreamReader(options, _item_in(schema, options))
 
     def reader(self, schema: StructType) -> DataSourceReader:

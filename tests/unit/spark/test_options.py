@@ -53,8 +53,9 @@ def test_an_end_is_for_a_bounded_read_alone(end: str) -> None:
     kinesis = KinesisSource({**ORDERS, "endingPosition": end})
     table = DynamoDBStreamsSource({"tableName": "users", "endingPosition": end})
     for source in (kinesis, table):
+        query = source.streamReader(StructType())
         with pytest.raises(ConfigurationError, match=r"endingPosition is for spark\.read,"):
-            source.streamReader(StructType())
+            query.latestOffset(query.initialOffset(), query.getDefaultReadLimit())
         source.reader(StructType())
     KinesisSource(dict(ORDERS)).streamReader(StructType())
 
