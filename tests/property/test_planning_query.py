@@ -272,6 +272,32 @@ def test_a_batch_planned_before_its_records_expired_is_not_read_with_a_hole() ->
         query.step()
 
 
+@pytest.mark.req("K-02")
+@pytest.mark.case("L-17")
+@pytest.mark.parametrize("table", [False, True])
+@pytest.mark.parametrize("committed", [0, 1])
+def test_a_batch_planned_before_its_records_expired_is_read_for_what_is_left_by_choice(
+    table: bool, committed: int
+) -> None:
+    stream = TableWorld() if table else world()
+    query = Query(stream, fail_on_data_loss=False)
+    for n in range(committed):
+        stream.put(KEYS[n])
+        query.run_dry()
+    stream.put(KEYS[4])
+    with pytest.raises(Crash):
+        query.step(crash_at="planned")
+    stream.clock.advance(DAY + 3600)
+    (shard,) = stream.service.list_shards()
+    stream.checker.gap(shard.id)
+    stream.put(KEYS[5])
+    query.restart()
+    query.run_dry()
+    verdict = stream.checker.verdict().require()
+    assert (verdict.delivered, verdict.in_gaps) == (committed + 1, 1)
+    assert {gap.shard_id for gap in query.last().gaps} == {shard.id}
+
+
 def test_an_idle_query_writes_down_now_and_then_that_nothing_was_there() -> None:
     stream = world()
     query = Query(stream)

@@ -187,6 +187,11 @@ def go_on_at_horizon(ground: Ground, shard_id: str, *, now: datetime, reason: st
     return replace(ground, standpoints=standpoints, gaps=(*ground.gaps, gap)[-_GAPS_KEPT:])
 
 
+def note_gaps(ground: Ground, gaps: Collection[Gap]) -> Ground:
+    """Write gaps down that a batch was found to have which was planned before."""
+    return replace(ground, gaps=(*ground.gaps, *gaps)[-_GAPS_KEPT:])
+
+
 def give_up(ground: Ground, shard_id: str, *, now: datetime, reason: str) -> Ground:
     """Declare the rest of a shard that is gone a gap: it holds back its children no more."""
     standpoint = ground.standpoints[shard_id]

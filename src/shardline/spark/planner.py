@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from shardline.core import planning
 from shardline.core.lineage import uncovered
-from shardline.core.offsets import Offset
+from shardline.core.offsets import Gap, Offset
 from shardline.core.planning import Claim, Ground, Look, Standpoint
-from shardline.core.shards import LATEST, AtTime, Shard
+from shardline.core.shards import LATEST, After, AtTime, Shard
 from shardline.errors import (
     GapError,
     PositionTrimmed,
@@ -81,6 +81,10 @@ class Planner:
         self._gone: set[str] = set()
         self._verified: dict[tuple[str, Position], float] = {}
         self._trimmed: set[tuple[str, Position]] = set()
+        self._with_gaps: set[str] = set()
+        """Of the batch that was confirmed last: the shards of which records are lost."""
+        self._accepted: list[Gap] = []
+        """The gaps of batches that were planned before, until they are written down."""
         self._committed: Offset | None = None
         self._nothing_before = 0.0
         self._until: datetime | None = None
@@ -133,24 +137,43 @@ class Planner:
         self._check_stream(planned)
         self._list(force=not self._listed)
         # What is not ours to read any more is no gap of ours either.
-        confirmed = self._ownership.confirm(planned)
+        confirmed = dict(self._ownership.confirm(planned))
         before = {
             shard_id: Standpoint(item.upto, item.as_of)
             for shard_id, item in committed.ranges.items()
             if shard_id in confirmed
             and (item.upto == confirmed[shard_id].after or isinstance(item.upto, AtTime))
         }
-        for shard_id in self._suspects(before):
-            if self._fail_on_data_loss:
-                raise GapError(_describe_gap(shard_id, before[shard_id], _AGED))
-            logger.warning("%s", _describe_gap(shard_id, before[shard_id], _AGED))
+        lost = set(self._suspects(before))
+        if planned != self.latest:  # by a process before this one, however long ago
+            lost.update(
+                shard_id for shard_id, item in confirmed.items() if not self._kept(shard_id, item)
+            )
+        self._with_gaps = lost
+        for shard_id in lost:
+            standpoint = before.get(shard_id) or Standpoint(confirmed[shard_id].after, None)
+            self._fail_if_asked(shard_id, standpoint, _AGED)
+            gap = Gap(shard_id, standpoint.position, standpoint.as_of, self._now(), _AGED)
+            self._accepted.append(gap)
+            if not self._service.has_shard(shard_id):
+                del confirmed[shard_id]
         return confirmed
+
+    def _kept(self, shard_id: str, item: Range) -> bool:
+        """Ask whether the ends of a range that was planned before are still there."""
+        try:
+            if isinstance(item.after, After) and not self._service.finds_times:
+                self._lookout.still_kept(shard_id, item.after)
+            return not isinstance(item.upto, After) or self._lookout.still_kept(shard_id, item.upto)
+        except (PositionTrimmed, ShardNotFound):
+            return False
 
     def to_read(self, shard_id: str, item: Range) -> ShardRange:
         """Return a confirmed range as it travels to an executor."""
         begins = self._ownership.begins(shard_id, item)
         carried = self._lookout.take_carried(shard_id, item)
-        return ShardRange(shard_id, item, begins, None if carried is None else pack(carried))
+        packed = None if carried is None else pack(carried)
+        return ShardRange(shard_id, item, begins, packed, shard_id in self._with_gaps)
 
     def _asked_to_stop(self) -> bool:
         """Plan no more once the stop file is there; all is acknowledged by then, and let go."""
@@ -174,7 +197,8 @@ class Planner:
         self._list()
         created_at = self._check_stream(committed)
         ground = self._settle(committed, created_at)
-        ground = self._apply_gap_policy(ground)
+        self._accepted = [gap for gap in self._accepted if gap not in committed.gaps]
+        ground = planning.note_gaps(self._apply_gap_policy(ground), self._accepted)
         ground = self._pin(ground)
         readable = {shard.id for shard in ground.lineage.readable} & ground.standpoints.keys()
         if self._until is not None:
@@ -253,8 +277,11 @@ class Planner:
     def _fail_if_asked(self, shard_id: str, standpoint: Standpoint, reason: str) -> None:
         message = _describe_gap(shard_id, standpoint, reason)
         if self._fail_on_data_loss:
-            raise GapError(message)
-        logger.warning("%s; going on, as failOnDataLoss is false", message)
+            raise GapError(
+                f"{message} To go on with what is left, set failOnDataLoss to false; the gap is "
+                "then kept in the offset"
+            )
+        logger.warning("%s Going on, as failOnDataLoss is false; it is kept in the offset", message)
 
     def _pin(self, ground: Ground) -> Ground:
         """Resolve "latest" once and for all: the plan that follows is an empty first batch."""
@@ -375,10 +402,7 @@ _TRIMMED: Final = "the service says that the position is trimmed"
 
 def _describe_gap(shard_id: str, standpoint: Standpoint, reason: str) -> str:
     since = f" of {standpoint.as_of.isoformat()}" if standpoint.as_of else ""
-    return (
-        f"gap in {shard_id} behind {standpoint.position}{since}: {reason}. Records may be lost. To "
-        "go on with what is left, set failOnDataLoss to false; the gap is then kept in the offset"
-    )
+    return f"gap in {shard_id} behind {standpoint.position}{since}: {reason}. Records may be lost."
 
 
 def _waves(shard_ids: list[str], size: int | None) -> list[list[str]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shardline.core.shards import After, Position, SequenceNumber
+from shardline.core.shards import TRIM_HORIZON, After, Position, SequenceNumber
 from shardline.errors import GapError, PositionTrimmed, ServiceError
 from shardline.services.connecting import connect
 from shardline.services.cursor import ShardCursor
@@ -45,6 +45,8 @@ class ShardRange:
     """Whether it is the first of its shard under its epoch."""
     carried: bytes | None = None
     """Its records, if the plan has read them already; None: read them."""
+    has_gap: bool = False
+    """Whether the driver knows, and has written down, that records of it are lost."""
 
 
 def read_ranges(
@@ -69,38 +71,36 @@ def read_range(
     upto = item.range.upto
     silent_since: float | None = None
     while True:
-        page = _page(cursor, item)
-        records, reached = _cut(page, item.shard_id, upto)
+        try:
+            page = cursor.read(_MOST_RECORDS)
+        except PositionTrimmed as error:
+            if not item.has_gap:
+                raise GapError(_trimmed(item, error)) from error
+            cursor = ShardCursor(service, item.shard_id, TRIM_HORIZON)
+            continue
+        records, reached = _cut(page, item)
         if records.num_rows:
             silent_since = None
             yield records
         if cursor.ended:
-            if isinstance(upto, After) and not reached:
+            if isinstance(upto, After) and not reached and not item.has_gap:
                 raise GapError(_missing(item.shard_id, upto, "the shard ended before it"))
             return
         if reached:
             return
         if not records.num_rows:
             silent_since = silent_since or time.monotonic()
+            if item.has_gap and page.behind_ms in (0, None):
+                return
             if time.monotonic() - silent_since > _PATIENCE_SECONDS:
                 raise ServiceError(_missing(item.shard_id, upto, "only empty pages came"))
         if page.records.nbytes < _LIGHT_PAGE_BYTES:
             sleep(_LIGHT_PAUSE_SECONDS)
 
 
-def _page(cursor: ShardCursor, item: ShardRange) -> Page:
-    try:
-        return cursor.read(_MOST_RECORDS)
-    except PositionTrimmed as error:
-        raise GapError(
-            f"gap in {item.shard_id} behind {item.range.after}: {error}. Restart the query: the "
-            "driver then decides by failOnDataLoss"
-        ) from error
-
-
-def _cut(page: Page, shard_id: str, upto: Position) -> tuple[pa.RecordBatch, bool]:
-    """Return the page's records up to `upto`, and whether that was reached."""
-    records = page.records
+def _cut(page: Page, item: ShardRange) -> tuple[pa.RecordBatch, bool]:
+    """Return the page's records up to the range's end, and whether that was reached."""
+    records, upto = page.records, item.range.upto
     if not isinstance(upto, After) or not records.num_rows:
         return records, False
     numbers = records.column("sequenceNumber")
@@ -108,8 +108,17 @@ def _cut(page: Page, shard_id: str, upto: Position) -> tuple[pa.RecordBatch, boo
         return records, False
     row = pc.index(numbers, upto.sequence.text).as_py()
     if row == -1:
-        raise GapError(_missing(shard_id, upto, "newer records came instead"))
+        if not item.has_gap:
+            raise GapError(_missing(item.shard_id, upto, "newer records came instead"))
+        row = sum(SequenceNumber(number) < upto.sequence for number in numbers.to_pylist()) - 1
     return records.slice(0, row + 1), True
+
+
+def _trimmed(item: ShardRange, error: PositionTrimmed) -> str:
+    return (
+        f"gap in {item.shard_id} behind {item.range.after}: {error}. Restart the query: the "
+        "driver then decides by failOnDataLoss"
+    )
 
 
 def _missing(shard_id: str, upto: Position, what: str) -> str:
