@@ -19,9 +19,11 @@ _ROW: Final = 21
 _MARGIN: Final = 28
 _LABEL_WIDTH: Final = 520
 _SCALE_WIDTH: Final = 430
-_VALUE_WIDTH: Final = 130
+_VALUE_WIDTH: Final = 160
 _WIDTH: Final = _MARGIN + _LABEL_WIDTH + _SCALE_WIDTH + _VALUE_WIDTH
 _COLOURS: Final = {True: "#1f8a5b", False: "#c8452f", None: "#3b6ea8"}
+_OWN: Final = ("the simple way",)
+"""What is no other but we ourselves: only the targets show it."""
 _STYLE: Final = """
 text { font: 12px system-ui, -apple-system, 'Segoe UI', sans-serif; fill: #24292f }
 .title { font-size: 20px; font-weight: 650 } .panel { font-size: 15px; font-weight: 600 }
@@ -84,11 +86,18 @@ def _target_row(figure: Figure) -> _Row | None:
         return None
     unit = f" {figure.unit}".rstrip()
     value = f"{figure.median:,.3g}{unit} of {figure.target:,.3g}"
-    return _Row(_label(figure), *times, value, figure.met)
+    worst, middle, best = times
+    return _Row(_label(figure), worst, middle, best, value, figure.met)
 
 
 def _ratio_row(figure: Figure) -> _Row | None:
-    if figure.unit != "×" or figure.at_most or not figure.rounds or not all(figure.rounds):
+    if (
+        figure.unit != "×"
+        or figure.at_most
+        or figure.against in _OWN
+        or not figure.rounds
+        or not all(figure.rounds)
+    ):
         return None
     value = f"{figure.median:,.3g} ×"
     low, high = min(figure.rounds), max(figure.rounds)
@@ -111,7 +120,7 @@ def _panel(
         share = (math.log10(value) - low) / (high - low)
         return _MARGIN + _LABEL_WIDTH + share * _SCALE_WIDTH
 
-    drawn = [_text(_MARGIN, y + 4, title, "panel"), _text(_MARGIN + 150, y + 4, hint, "dim")]
+    drawn = [_text(_MARGIN, y + 4, title, "panel"), _text(_MARGIN + 175, y + 4, hint, "dim")]
     top = y + 34
     y = top
     shaded = False
