@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from shardline.dashboard.changes import changes
-from shardline.dashboard.sighting import gaps_of, views_of, workers_of
+from shardline.dashboard.sighting import gaps_of, lag_within, views_of, workers_of
 from shardline.dashboard.snapshot import Event, EventKind, Read, Snapshot, Tenure
 
 if TYPE_CHECKING:
@@ -77,9 +77,11 @@ class History:
         if self._app is not None and (not tenures or tenures[-1].owner != view.owner):
             tenures = (*tenures, Tenure(view.owner, view.epoch or 0, at))[-TENURES_KEPT:]
             self._tenures[view.id] = tenures
+        opened = self._opened.get(view.id) if opened is None else opened
         remembered = replace(
             view,
-            opened_at=self._opened.get(view.id) if opened is None else opened,
+            lag_seconds=lag_within(view.lag_seconds, opened, at),
+            opened_at=opened,
             closed_at=self._closed.get(view.id) if closed is None else closed,
             tenures=tenures,
         )

@@ -276,6 +276,6 @@ def _bind(port: int) -> socket.socket:
         return socket.create_server((LOOPBACK, port))
     except OSError as error:
         raise ConfigurationError(
-            f"port {port} of {LOOPBACK} cannot be had ({os.strerror(error.errno or 0)}): pass another "
-            "--port, or 0 for a free one"
+            f"port {port} of {LOOPBACK} cannot be had ({os.strerror(error.errno or 0)}): "
+            "pass another --port, or 0 for a free one"
         ) from None

@@ -138,6 +138,16 @@ def position_text(position: Position) -> str:
             return f"after {sequence}/{sub_sequence}"
 
 
+def lag_within(lag_seconds: float | None, opened_at: float | None, at: float) -> float | None:
+    """Return a lag that is no longer than the shard has been there.
+
+    What is told of a young shard is how far its parents were, and nothing in it is that old.
+    """
+    if lag_seconds is None or opened_at is None:
+        return lag_seconds
+    return max(0.0, min(lag_seconds, at - opened_at))
+
+
 def _view_of(standing: Standing, row: LeaseRow | None, sighting: Sighting) -> ShardView:
     shard = standing.shard
     closed = shard is None or shard.closed
@@ -145,6 +155,7 @@ def _view_of(standing: Standing, row: LeaseRow | None, sighting: Sighting) -> Sh
     lag = sighting.lag_seconds.get(standing.shard_id)
     if lag is None and standing.state is State.READABLE and row is not None and row.as_of:
         lag = max(0.0, sighting.at - row.as_of.timestamp())
+    opened = opened_at(shard, sighting.stream_created_at) if shard else None
     return ShardView(
         id=standing.shard_id,
         parents=shard.parents if shard else (),
@@ -155,12 +166,12 @@ def _view_of(standing: Standing, row: LeaseRow | None, sighting: Sighting) -> Sh
         waits_for=standing.waits_for if sighting.rows is not None else (),
         hash_start=hash_range.start / (HASH_SPACE_END + 1) if hash_range else None,
         hash_end=(hash_range.end + 1) / (HASH_SPACE_END + 1) if hash_range else None,
-        opened_at=opened_at(shard, sighting.stream_created_at) if shard else None,
+        opened_at=opened,
         closed_at=closed_at(shard) if shard else None,
         owner=row.lease_owner if row else None,
         epoch=row.epoch if row else None,
         checkpoint=position_text(row.checkpoint) if row else None,
-        lag_seconds=lag,
+        lag_seconds=lag_within(lag, opened, sighting.at),
         records_per_second=sighting.records_per_second.get(standing.shard_id),
     )
 

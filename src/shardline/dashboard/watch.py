@@ -15,11 +15,11 @@ from shardline.errors import ConfigurationError, ShardlineError
 from shardline.services.addresses import parse_address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
     from shardline.core.promise import Verdict
+    from shardline.core.shards import Shard
     from shardline.dashboard.letters import Letters
-    from shardline.dashboard.meter import Meter
     from shardline.dashboard.snapshot import Snapshot
     from shardline.leases.port import LeaseTable
     from shardline.services.port import StreamDescription, StreamService
@@ -35,6 +35,13 @@ class Watch(Protocol):
         """Return what is to be seen now."""
 
 
+class Rates(Protocol):
+    """Something that knows how many records a second flow through each shard."""
+
+    def count(self, shards: Iterable[Shard], now: float) -> Mapping[str, float]:
+        """Return records per second by shard, of those where that is known."""
+
+
 class LiveWatch:
     """Watches a stream through its listing and, with an application, through its lease table.
 
@@ -48,7 +55,7 @@ class LiveWatch:
         service: StreamService,
         table: LeaseTable | None = None,
         app: str | None = None,
-        meter: Meter | None = None,
+        meter: Rates | None = None,
         letters: Letters | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:

@@ -72,7 +72,7 @@ def test_readings_count_each_record_once_and_forget_what_is_long_ago() -> None:
     records = [RecordRef("k", number) for number in range(8)]
     line = Line(0.0, "delivered", "s", "ada", Fence(), records)
     readings.add([line, line], now=100.0)
-    assert readings.count == 8
+    assert readings.total == 8
     assert readings.rates(101.0) == {"s": 4.0}
     assert readings.rates(110.0) == {}
 

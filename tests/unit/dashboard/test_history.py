@@ -159,3 +159,19 @@ def test_short_names() -> None:
     assert brief("shardId-00000001414576573621-f55eea83") == "…f55eea83"
     assert brief("odd") == "odd"
     assert named(["a", "b"]) == "a, b"
+
+
+def test_no_shard_is_further_behind_than_it_has_been_there() -> None:
+    situation = Situation(1)
+    (parent,) = situation.shard_ids()
+    situation.take(parent, "w1/a")
+    situation.lags[parent] = 90
+    assert situation.snapshot().shards[0].lag_seconds == 90
+    children = situation.split(parent)
+    situation.snapshot()
+    situation.drain(parent)
+    for child in children:
+        situation.take(child, "w1/a")
+        situation.lags[child] = 90  # as far as the parent was
+    situation.now += 3
+    assert [shard.lag_seconds for shard in situation.snapshot().shards[1:]] == [3, 3]

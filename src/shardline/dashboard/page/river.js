@@ -4,7 +4,7 @@
 import { brief, clock, duration, isPast, ownerColour, ownerStriped, sentence, stateWords, svg, workerName } from "/format.js";
 
 export class SvgRiver {
-  static hint = "Left to right is time, top to bottom the hash space. Colour is the worker that read it; pale is not read yet. Arrow keys move between shards.";
+  static hint = "Left to right is time, top to bottom the hash space. Colour is the worker that read it, grey was read before this page watched, pale is not read yet. Arrow keys move between shards.";
 
   constructor(holder, { choose, point }) {
     this.choose = choose;
