@@ -21,6 +21,7 @@ from shardline.core.leasing_rows import Heartbeat, LeaseRow, released
 from shardline.core.shards import TRIM_HORIZON, After, AtTime, SequenceNumber
 from shardline.leases.opening import open_table
 from shardline.local import Service
+from shardline.services.clients import Access, make_client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,6 +78,12 @@ def run(service: Service | None, *typed: str, code: int = 0) -> str:
     result = CliRunner().invoke(app, [*typed, *place])
     assert result.exit_code == code, result.output
     return result.stdout
+
+
+def run_wrong(service: Service, *typed: str) -> str:
+    result = CliRunner().invoke(app, [*typed, "--endpoint-url", service.endpoint_url])
+    assert result.exit_code == 3, result.output
+    return result.stderr
 
 
 def leased(address: str) -> list[str]:
@@ -312,6 +319,33 @@ def test_a_lease_table_in_dynamodb_is_found_at_its_own_endpoint(
     findings = json.loads(run(service, "doctor", *place, "--json"))
     assert findings[-1]["name"] == "lease table"
     table.close()
+
+
+def test_the_dashboard_shows_dead_letters_of_a_table(
+    service: Service, dynamodb_local: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", dynamodb_local.endpoint_url)
+    letter = {"shardId": FIRST, "reason": "no number", "record": {"sequenceNumber": "7"}}
+    dynamodb = make_client("dynamodb", Access(region="us-east-1"))
+    dynamodb.create_table(
+        TableName="page-letters",
+        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    dynamodb.put_item(
+        TableName="page-letters", Item={"id": {"S": "1"}, "letter": {"S": json.dumps(letter)}}
+    )
+    typed = [
+        "dashboard",
+        "--stream",
+        "kinesis://orders",
+        "--dead-letters",
+        "dynamodb://page-letters",
+    ]
+    (shown,) = json.loads(run(service, *typed, "--json"))["dead_letters"]
+    assert (shown["shard_id"], shown["reason"]) == (FIRST, "no number")
+    assert "not found" in run_wrong(service, *typed[:-1], "dynamodb://none", "--json")
 
 
 def test_doctor_wants_no_aws_until_a_stream_is_named(
