@@ -5,7 +5,6 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
 import software.amazon.awssdk.auth.credentials.AwsBasicCredentials;
 import software.amazon.awssdk.auth.credentials.StaticCredentialsProvider;
@@ -32,7 +31,7 @@ import software.amazon.kinesis.retrieval.KinesisClientRecord;
 import software.amazon.kinesis.retrieval.polling.PollingConfig;
 
 /**
- * The Kinesis Client Library for Java, as its guide shows it, polling without waiting in between.
+ * The Kinesis Client Library for Java, as its guide shows it, polling as often as it lets itself.
  * Three times are told. From its first shard opened to its last record includes its own waiting and
  * a cold JVM; from its first record to its last leaves out what it had read ahead by then; that of
  * the second half of all records is what it does in full swing. What it does before costs it nothing.
@@ -114,6 +113,7 @@ public final class KclReader {
         count = Integer.parseInt(arguments[2]);
         Path file = Path.of(arguments[3]);
         URI dynamoUri = URI.create(arguments[4]);
+        String application = arguments[5];
         StaticCredentialsProvider access =
                 StaticCredentialsProvider.create(AwsBasicCredentials.create("local", "local"));
         // The library would speak HTTP/2 without TLS, which only the real service is asked to do.
@@ -128,9 +128,9 @@ public final class KclReader {
         InitialPositionInStreamExtended start = InitialPositionInStreamExtended
                 .newInitialPosition(InitialPositionInStream.TRIM_HORIZON);
         ConfigsBuilder configs = new ConfigsBuilder(new SingleStreamTracker(stream, start),
-                "bench-" + UUID.randomUUID(), kinesis, dynamo, watch, "worker", Processor::new);
+                application, kinesis, dynamo, watch, "worker", Processor::new);
         PollingConfig polling = new PollingConfig(stream, kinesis).maxRecords(10_000)
-                .idleTimeBetweenReadsInMillis(1);
+                .idleTimeBetweenReadsInMillis(200);
         Scheduler scheduler = new Scheduler(
                 configs.checkpointConfig(),
                 configs.coordinatorConfig().parentShardPollIntervalMillis(100),
