@@ -12,12 +12,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from bench.figures import SAID, Figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+_ROOT: Final = Path(__file__).parent.parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ def run_bench(
         command = [sys.executable, "-m", "bench.one", name, how, str(file)]
         with log.open("w") as out:
             process = subprocess.Popen(
-                command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+                command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True, cwd=_ROOT
             )
         error = None
         try:
@@ -62,13 +65,14 @@ def _wait(
     """Return how the process ended, or None if it did not in time; hand on what it says."""
     said = ""
     while time.perf_counter() < deadline:
-        try:
-            return process.wait(timeout=0.25)
-        except subprocess.TimeoutExpired:
-            lines = [line for line in _lines(log) if line.startswith(SAID)]
-            if lines and lines[-1] != said:
-                said = lines[-1]
-                say(said.removeprefix(SAID))
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=0.25)
+        lines = [line for line in _lines(log) if line.startswith(SAID)]
+        if lines and lines[-1] != said:
+            said = lines[-1]
+            say(said.removeprefix(SAID))
+        if process.returncode is not None:
+            return process.returncode
     return None
 
 

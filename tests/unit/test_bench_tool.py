@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import textwrap
-import xml.etree.ElementTree as ElementTree
+import time
+import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING
 
 import pytest
@@ -59,7 +61,7 @@ def test_the_picture_is_well_formed_and_shows_every_figure() -> None:
         ],
         "two": [Figure("failed", "others", (), note="FAILED"), Figure("zero", "", (0.0,), "s")],
     }
-    texts = list(ElementTree.fromstring(draw(results, ["here, <today>"])).itertext())  # noqa: S314
+    texts = list(ET.fromstring(draw(results, ["here, <today>"])).itertext())  # noqa: S314
     assert texts.count("fast <path> / others & co") == 2  # as a target, and beside others
     assert texts.count("slow path / others & co") == 1
     assert "here, <today>" in texts
@@ -82,13 +84,13 @@ def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def write(parts: Path, name: str, body: str) -> None:
     (parts / f"{name}.py").write_text(
-        "import os, sys, time\nfrom bench.figures import Figure, say\n"
+        "from bench.figures import Figure, say\n"
         "def figures(*, quick):\n" + textwrap.indent(body, "    ")
     )
 
 
 def test_a_part_that_works_gives_its_figures_and_tells_how_far_it_is(parts: Path) -> None:
-    write(parts, "fake_good", 'say("half")\ntime.sleep(1)\nreturn [Figure("a", "b", (1.0, 2.0))]\n')
+    write(parts, "fake_good", 'say("half")\nreturn [Figure("a", "b", (1.0, 2.0))]\n')
     said: list[str] = []
     outcome = run_bench("fake_good", quick=True, limit_seconds=60, say=said.append)
     assert outcome.error is None
@@ -118,9 +120,6 @@ def test_a_part_that_does_not_end_is_stopped_with_all_it_started(parts: Path) ->
 
 
 def _signal_none(pid: int) -> None:
-    import os
-    import time
-
     for _ in range(100):  # until whoever adopts it has taken note of its end
         os.kill(pid, 0)
         time.sleep(0.05)
