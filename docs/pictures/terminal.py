@@ -31,5 +31,6 @@ def draw(captured: str, title: str) -> str:
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit("usage: terminal.py NAME, with a terminal's text on standard input")
-    name = sys.argv[1]
-    Path(__file__).with_name(f"{name}.svg").write_text(draw(sys.stdin.read(), f"shardline {name}"))
+    Path(__file__).with_name(f"{sys.argv[1]}.svg").write_text(
+        draw(sys.stdin.read(), "shardline demo")
+    )

@@ -97,6 +97,7 @@ class Story:
         clean_stop_seconds = self._stop(heir)
         verdict = self._judge()
         self._watch.judge(verdict)
+        self._picture.page = ""  # who keeps it is told where it is, below the verdict
         self._next_step()
         return Outcome(
             verdict,
@@ -180,7 +181,7 @@ class Story:
         worker.wait(60)
         seconds = time.monotonic() - began
         self._picture.workers[worker.name] = "stopped"
-        self._say(f"{worker.name}: {worker.last_words()}")
+        self._say(f"{worker.name} {worker.last_words().removesuffix(', nothing to repeat')}")
         return seconds
 
     def _until(self, done: "Callable[[], bool]", doing: str) -> None:
