@@ -28,7 +28,7 @@ In Python, without them:
   import boto3
   kinesis = boto3.client("kinesis", endpoint_url="{url}", region_name="{region}",
                          aws_access_key_id="local", aws_secret_access_key="local")
-  kinesis.put_record(StreamName="{example}", PartitionKey="a", Data=b"hello")
+  kinesis.put_record(StreamName="{example}", PartitionKey="a", Data=b'{{"number": 1}}')
 
 With the AWS CLI:
   aws kinesis create-stream --stream-name more --shard-count 2
