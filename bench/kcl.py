@@ -21,8 +21,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import boto3
-
 from bench.canned import Server, Stock, canned
 from bench.environment import FOLDER
 from bench.figures import Figure, print_plainly, ratios, say
@@ -60,6 +58,7 @@ maxRecords = 10000
 idleTimeBetweenReadsInMillis = 200
 failoverTimeMillis = 2000
 parentShardPollIntervalMillis = 100
+shardSyncIntervalMillis = 1000
 """
 
 
@@ -195,24 +194,8 @@ def _java(program: str) -> str:
 # --- who reads ----------------------------------------------------------------------------------
 
 
-def _application_with_tables(endpoint_url: str) -> str:
-    """Name an application whose tables are there: the library waits a minute for its own."""
-    name = f"bench-{time.time_ns()}"
-    client = boto3.client(
-        "dynamodb",
-        endpoint_url=endpoint_url,
-        region_name="us-east-1",
-        aws_access_key_id="local",
-        aws_secret_access_key="local",  # noqa: S106 - any will do
-    )
-    for table, key in (("CoordinatorState", "key"), ("WorkerMetricStats", "wid")):
-        client.create_table(
-            TableName=f"{name}-{table}",
-            KeySchema=[{"AttributeName": key, "KeyType": "HASH"}],
-            AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"}],
-            BillingMode="PAY_PER_REQUEST",
-        )
-    return name
+def _application() -> str:
+    return f"bench-{time.time_ns()}"
 
 
 def _read_with_java(setting: Setting) -> Took:
@@ -221,7 +204,7 @@ def _read_with_java(setting: Setting) -> Took:
         deliveries = Path(out) / "deliveries"
         command = [_java("java"), "-cp", _classpath(folder), "KclReader", server.endpoint_url]
         command += [stock.name, str(stock.records), str(deliveries), dynamodb]
-        command += [_application_with_tables(dynamodb)]
+        command += [_application()]
         began = time.perf_counter()
         done = subprocess.run(
             command, capture_output=True, text=True, check=True, timeout=LIMIT_SECONDS
@@ -246,7 +229,7 @@ def _read_with_python(setting: Setting) -> Took:
                 stream=stock.name,
                 kinesis=server.endpoint_url,
                 dynamodb=dynamodb,
-                application=_application_with_tables(dynamodb),
+                application=_application(),
             )
         )
         command = [_java("java"), "-Daws.accessKeyId=local", "-Daws.secretAccessKey=local"]

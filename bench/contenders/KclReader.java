@@ -134,7 +134,8 @@ public final class KclReader {
         Scheduler scheduler = new Scheduler(
                 configs.checkpointConfig(),
                 configs.coordinatorConfig().parentShardPollIntervalMillis(100),
-                configs.leaseManagementConfig().failoverTimeMillis(2_000),
+                configs.leaseManagementConfig().failoverTimeMillis(2_000)
+                        .shardSyncIntervalMillis(1_000),
                 configs.lifecycleConfig(),
                 configs.metricsConfig().metricsFactory(new NullMetricsFactory()),
                 configs.processorConfig(),
