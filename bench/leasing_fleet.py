@@ -197,7 +197,7 @@ class Fleet:
         while True:
             yield from self._tick(worker)
             self._work(worker)
-            yield TIMES.tick_seconds
+            yield worker.rest_seconds()
 
     def _tick(self, worker: Coordinator) -> Generator[float, None, None]:
         steps, spent = worker.tick_steps(), 0.0

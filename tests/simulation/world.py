@@ -223,6 +223,8 @@ class World:
         others = [w for w in self.workers if w.stream is left.stream and w is not left]
         if not self._calm or self.capacity is not None or not all(w.well for w in others):
             return
+        if left.stream.cut_listings:
+            return  # who is to come may not know the shard: it is anybody's after a lease time
         process = left.process
         if left.hung or process is None or process.troubled_until > 0:
             return
@@ -242,7 +244,7 @@ class World:
         incarnation: int,
         owned: list[str],
     ) -> None:
-        undisturbed = self._calm and stream.incarnation == incarnation
+        undisturbed = self._calm and stream.incarnation == incarnation and not stream.cut_listings
         for worker in others:
             process = worker.process
             if not worker.well or process is None:

@@ -61,7 +61,7 @@ from shardline.core.leasing_rows import (
     with_gap,
 )
 from shardline.core.leasing_times import LeaseTimes
-from shardline.core.leasing_work import Held, Work
+from shardline.core.leasing_work import Held, Work, phase
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -208,7 +208,7 @@ class Leasing:
         wanted = dict.fromkeys(sorted(self._unverified))
         wanted.update(dict.fromkeys(self._handovers.asked_at))
         if self.working(now) and not self.leaving:
-            wanted.update(dict.fromkeys(self._dealing.mine(ledger, self.peers, now)))
+            wanted.update(dict.fromkeys(self._dealing.worth_reading(ledger, self.peers, now)))
         wanted.update(dict.fromkeys(ledger.missing()))
         wanted.update(dict.fromkeys(sorted(self._missed)))
         wanted.update(dict.fromkeys(sorted(self.mine)))
@@ -250,11 +250,11 @@ class Leasing:
         self._notice_lapse(now)
         instructions: list[Instruction] = []
         if self.working(now) and self.header is not None:
-            instructions.extend(self._saves(now))
-            if not self.leaving:
+            if not self.leaving:  # first: what has no owner stands still, what was done does not
                 instructions.extend(self._share(self.header, now))
                 retention = self.times.retention_seconds
                 instructions.extend(clean(self.ledger, self.peers, retention, now, today))
+            instructions.extend(self._saves(now))
             if self._stirred and not instructions:
                 instructions.append(Bump())
         return instructions or [Wait()]
@@ -291,7 +291,9 @@ class Leasing:
                 if isinstance(did, Create):
                     self._restraint.made()
                 if isinstance(did, Take):
-                    self._work[new.shard_id].taken_at_epoch = did.expected.epoch
+                    work = self._work[new.shard_id]
+                    work.taken_at_epoch = did.expected.epoch
+                    work.saved_at -= self.times.checkpoint_seconds * phase(new.shard_id)
             case Delete(row):
                 self.ledger.deleted(row.shard_id)
             case Forget(beat):

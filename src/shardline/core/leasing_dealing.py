@@ -9,7 +9,7 @@ from zlib import crc32
 from shardline.core.leasing_balance import Level, Load, dealt, level_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from shardline.core.leasing_ledger import Ledger
     from shardline.core.leasing_peers import Peers
@@ -38,6 +38,11 @@ class Dealing:
         loads.append(Load(self._me, held + coming.get(self._me, 0), self._capacity))
         loads.sort()
         return loads, level_of(len(ledger.leasable), loads)
+
+    def worth_reading(self, ledger: Ledger, peers: Peers, now: float) -> Iterable[str]:
+        """Return what to read before taking: mine, and all that is free, for that decides mine."""
+        mine = self.mine(ledger, peers, now)
+        return dict.fromkeys((*mine, *self._free_since)) if mine else ()
 
     def mine(self, ledger: Ledger, peers: Peers, now: float) -> list[str]:
         """Return the free shards to take, those that were given to me first."""

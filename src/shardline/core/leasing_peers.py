@@ -80,6 +80,11 @@ class Peers:
             and now - seen.since >= self._lease_seconds
         ]
 
+    def next_suspect_at(self, now: float) -> float:
+        """Return when the next one will have stood still for a lease time, if it does not move."""
+        times = (seen.since + self._lease_seconds for seen in self._seen.values() if not seen.dead)
+        return min((at for at in times if at > now), default=float("inf"))
+
     def dead(self, worker: str) -> bool:
         """Say whether a worker's leases may be taken."""
         seen = self._seen.get(worker)

@@ -52,6 +52,7 @@ DESCRIBE_SECONDS: Final = 60.0
 PATROL_ROWS: Final = 200
 WANTED_ROWS: Final = 300
 _ROUNDS_PER_TICK: Final = 6
+_READS_PER_TICK: Final = 3
 _SCAN_ROWS: Final = 1000
 _TRIES_TO_LEAVE: Final = 3
 
@@ -188,6 +189,13 @@ class Coordinator:
     def tick(self) -> None:
         """Look and act once. `start` does it in a thread, again and again."""
         self._run(self.tick_steps())
+
+    def rest_seconds(self) -> float:
+        """Return how long to wait until the next tick: not past the moment when one is dead."""
+        with self._lock:
+            now = self._clock()
+            suspect_in_seconds = self.leasing.peers.next_suspect_at(now) - now
+            return min(self.leasing.times.tick_seconds, suspect_in_seconds)
 
     def start(self) -> None:
         """Tick in a thread until `leave`."""
@@ -391,11 +399,11 @@ class Coordinator:
 
     def _act(self) -> Steps[None]:
         """Write what the rules say, until there is nothing more to write."""
-        leasing, read = self.leasing, False
+        leasing, reads = self.leasing, 0
         for _ in range(_ROUNDS_PER_TICK):
             decided = leasing.decide(self._clock(), self._today())
-            if leasing.must_read and not read:
-                read = True
+            if leasing.must_read and reads < _READS_PER_TICK:
+                reads += 1
                 yield from self._read_wanted()
                 continue
             if isinstance(decided[0], Wait):
@@ -463,7 +471,7 @@ class Coordinator:
                 self.tick()
             except Exception:
                 logger.exception("%s: a tick failed; trying again", self.owner)
-            self._wake.wait(self.leasing.times.tick_seconds)
+            self._wake.wait(self.rest_seconds())
 
     def _created_at(self) -> datetime | None:
         return self.leasing.header.stream_created_at if self.leasing.header else None
