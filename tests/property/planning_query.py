@@ -18,6 +18,7 @@ from shardline.local.clock import Clock
 from shardline.local.dynamodb_streams_control import Tables
 from shardline.local.dynamodb_twin import DynamoDBTwin
 from shardline.local.kinesis_twin import EPOCH
+from shardline.spark.leftovers import Leftovers
 from shardline.spark.ownership import SoleOwner
 from shardline.spark.planner import Planner
 from shardline.spark.reader import ShardRange, read_range
@@ -136,11 +137,13 @@ class Query:
         self.attempt = 0
         self._start = start
         self._fail_on_data_loss = fail_on_data_loss
+        self._leftovers = Leftovers()
         self.restart()
 
     def restart(self) -> None:
         """Begin anew in another process: nothing is left but the checkpoint directory."""
         clock = self.world.clock
+        self._leftovers = Leftovers()
         self.planner = Planner(
             self.world.service,
             SoleOwner(),
@@ -188,7 +191,7 @@ class Query:
         count = 0
         for task in tasks(ranges, 2):
             for shard_id, item in task:
-                pages = self._pages(self.planner.to_read(shard_id, item))
+                pages = self._pages(self.planner.to_read(shard_id, item), self._leftovers)
                 fence = Fence(item.epoch, self.commits, self.attempt)
                 for page in pages:
                     self.world.checker.delivered(shard_id, fence, _refs(page))
@@ -201,8 +204,8 @@ class Query:
         """Read a range from the stream, whatever was carried."""
         return self._pages(ShardRange(shard_id, item))
 
-    def _pages(self, item: ShardRange) -> list[pa.RecordBatch]:
-        return list(read_range(self.world.service, item, sleep=self.world.clock.advance))
+    def _pages(self, item: ShardRange, leftovers: Leftovers | None = None) -> list[pa.RecordBatch]:
+        return list(read_range(self.world.service, item, leftovers, self.world.clock.advance))
 
     def _tell_commit(self, shard_id: str, item: Range) -> None:
         if item.upto == SHARD_END:

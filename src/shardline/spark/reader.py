@@ -16,13 +16,14 @@ from shardline.errors import GapError, PositionTrimmed, ServiceError
 from shardline.services.connecting import connect
 from shardline.services.cursor import ShardCursor
 from shardline.spark.carrying import unpack
+from shardline.spark.leftovers import Leftover, Leftovers
 from shardline.spark.logs import log_to_stderr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from shardline.core.offsets import Range
-    from shardline.services.port import Page, StreamService
+    from shardline.services.port import StreamService
     from shardline.spark.options import Connection
 
 _MOST_RECORDS: Final = 10_000
@@ -54,23 +55,36 @@ def read_ranges(
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Yield the records of each range in turn, with the shard's id."""
     _settle_worker()
-    service = service_for(connection)
+    service, leftovers = service_for(connection), _leftovers_of(connection)
     for item in ranges:
-        for records in read_range(service, item):
+        for records in read_range(service, item, leftovers):
             yield item.shard_id, records
 
 
 def read_range(
-    service: StreamService, item: ShardRange, sleep: Callable[[float], None] = time.sleep
+    service: StreamService,
+    item: ShardRange,
+    leftovers: Leftovers | None = None,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records behind `after`, up to and including `upto`."""
     if item.carried is not None:
         yield from unpack(item.carried)
         return
+    leftovers = leftovers or Leftovers()
     cursor = ShardCursor(service, item.shard_id, item.range.after)
     upto = item.range.upto
+    left = leftovers.take(item.shard_id, item.range.after)
+    if left is not None:
+        cursor = left.cursor
+        records, rest, reached = _cut(left.records, item)
+        if records.num_rows:
+            yield records
+        if reached:
+            leftovers.keep(Leftover(upto, cursor, rest))
+            return
     silent_since: float | None = None
-    while True:
+    while not cursor.ended:
         try:
             page = cursor.read(_MOST_RECORDS)
         except PositionTrimmed as error:
@@ -78,15 +92,12 @@ def read_range(
                 raise GapError(_trimmed(item, error)) from error
             cursor = ShardCursor(service, item.shard_id, TRIM_HORIZON)
             continue
-        records, reached = _cut(page, item)
+        records, rest, reached = _cut(page.records, item)
         if records.num_rows:
             silent_since = None
             yield records
-        if cursor.ended:
-            if isinstance(upto, After) and not reached and not item.has_gap:
-                raise GapError(_missing(item.shard_id, upto, "the shard ended before it"))
-            return
         if reached:
+            leftovers.keep(Leftover(upto, cursor, rest))
             return
         if not records.num_rows:
             silent_since = silent_since or time.monotonic()
@@ -94,24 +105,28 @@ def read_range(
                 return
             if time.monotonic() - silent_since > _PATIENCE_SECONDS:
                 raise ServiceError(_missing(item.shard_id, upto, "only empty pages came"))
-        if page.records.nbytes < _LIGHT_PAGE_BYTES:
+        if not cursor.ended and page.records.nbytes < _LIGHT_PAGE_BYTES:
             sleep(_LIGHT_PAUSE_SECONDS)
+    if isinstance(upto, After) and not item.has_gap:
+        raise GapError(_missing(item.shard_id, upto, "the shard ended before it"))
 
 
-def _cut(page: Page, item: ShardRange) -> tuple[pa.RecordBatch, bool]:
-    """Return the page's records up to the range's end, and whether that was reached."""
-    records, upto = page.records, item.range.upto
+def _cut(records: pa.RecordBatch, item: ShardRange) -> tuple[pa.RecordBatch, pa.RecordBatch, bool]:
+    """Return the records up to the range's end, those behind it, and whether it was reached."""
+    upto = item.range.upto
+    nothing = pa.RecordBatch.from_pylist([], schema=records.schema)  # a slice would hold the page
     if not isinstance(upto, After) or not records.num_rows:
-        return records, False
+        return records, nothing, False
     numbers = records.column("sequenceNumber")
     if SequenceNumber(numbers[records.num_rows - 1].as_py()) < upto.sequence:
-        return records, False
+        return records, nothing, False
     row = pc.index(numbers, upto.sequence.text).as_py()
     if row == -1:
         if not item.has_gap:
             raise GapError(_missing(item.shard_id, upto, "newer records came instead"))
         row = sum(SequenceNumber(number) < upto.sequence for number in numbers.to_pylist()) - 1
-    return records.slice(0, row + 1), True
+    rest = records.slice(row + 1)
+    return records.slice(0, row + 1), rest if rest.num_rows else nothing, True
 
 
 def _trimmed(item: ShardRange, error: PositionTrimmed) -> str:
@@ -139,6 +154,11 @@ def service_for(connection: Connection) -> StreamService:
         role_arn=connection.role_arn,
         wire=connection.wire,
     )
+
+
+@lru_cache(maxsize=8)
+def _leftovers_of(connection: Connection) -> Leftovers:  # noqa: ARG001 # one for each
+    return Leftovers()
 
 
 @lru_cache(maxsize=1)
