@@ -30,6 +30,21 @@ def test_checkpoints_are_written_now_and_then_and_never_go_back() -> None:
     assert row.lease_count == 2, "one take, one checkpoint"
 
 
+def test_checkpoints_of_shards_that_were_taken_together_are_not_written_together() -> None:
+    stage = Stage(shards=12, checkpoint_seconds=12.0)
+    worker = stage.worker("a")
+    stage.let_pass(1)
+    together = []
+    for second in range(15):
+        for shard_id, lease in worker.held().items():
+            worker.checkpoint(shard_id, lease.epoch, after(second))
+        before = stage.rows()
+        stage.let_pass(1)
+        together.append(sum(row != before[i] for i, row in stage.rows().items()))
+    assert sum(together) >= 12
+    assert max(together) <= 4
+
+
 @pytest.mark.req("K-47", "K-48", "K-49", "K-50", "K-52", "K-53", "K-23", "K-24")
 @pytest.mark.case("L-06")
 def test_children_start_when_the_end_of_their_parent_is_written_down() -> None:

@@ -71,6 +71,20 @@ def test_a_dead_worker_is_missed_within_one_and_a_half_lease_times(phase_seconds
     assert len(other.held()) == 2
 
 
+@pytest.mark.case("W-09")
+def test_a_tick_comes_at_the_moment_when_somebody_has_stood_still_for_a_lease_time() -> None:
+    stage = Stage(shards=2, lease_seconds=10.0)
+    dead = stage.worker("a")
+    other = stage.worker("b")
+    stage.let_pass(12)
+    stage.lose(dead)
+    while len(other.held()) < 2:
+        stage.now += other.rest_seconds()
+        other.tick()
+    last_seen_at = other.leasing.peers._seen[dead.owner].since
+    assert stage.now == pytest.approx(last_seen_at + stage.times.lease_seconds)
+
+
 def test_who_has_just_come_takes_only_a_few_until_all_have_shown_up() -> None:
     stage = Stage(shards=90)
     for name in "abc":
