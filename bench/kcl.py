@@ -37,7 +37,7 @@ ROUNDS: Final = 3
 RECORDS: Final = 160_000
 OURS: Final = "shardline, Arrow pages in CBOR"
 LIMIT_SECONDS: Final = 180
-_SOURCES: Final = ("KclReader.java", "Http1Service.java")
+_SOURCES: Final = ("KclReader.java", "KinesisClientUtil.java")
 _POM: Final = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>bench</groupId><artifactId>kcl</artifactId><version>1</version><dependencies><dependency>
 <groupId>software.amazon.kinesis</groupId><artifactId>amazon-kinesis-client-multilang</artifactId>
@@ -147,7 +147,7 @@ def _installed() -> Path:
     """Fetch the jars and compile what is ours; all is kept in the folder of the contenders."""
     folder = FOLDER / "kcl"
     sources = [SCRIPTS / name for name in _SOURCES]
-    made = folder / "Http1Service.class"
+    made = folder / "KclReader.class"
     if made.exists() and made.stat().st_mtime > max(each.stat().st_mtime for each in sources):
         return folder
     folder.mkdir(parents=True, exist_ok=True)
@@ -184,7 +184,8 @@ def _do(*command: str) -> None:
 
 
 def _classpath(folder: Path) -> str:
-    return f"{(folder / 'classpath.txt').read_text().strip()}:{folder}"
+    # Ours first: one class stands in for the library's own.
+    return f"{folder}:{(folder / 'classpath.txt').read_text().strip()}"
 
 
 def _java(program: str) -> str:
@@ -209,7 +210,7 @@ def _read_with_java(setting: Setting) -> Took:
         done = subprocess.run(
             command, capture_output=True, text=True, check=True, timeout=LIMIT_SECONDS
         )
-        told = json.loads(done.stdout.splitlines()[-1])
+        told = json.loads(next(x for x in done.stdout.splitlines() if x.startswith("{")))
         starting = time.perf_counter() - began - told["wall_seconds"]
         server.judge(stock.name, deliveries).require()
     cpu = told["cpu_seconds"] / stock.records * 1e6
@@ -233,7 +234,6 @@ def _read_with_python(setting: Setting) -> Took:
             )
         )
         command = [_java("java"), "-Daws.accessKeyId=local", "-Daws.secretAccessKey=local"]
-        command += ["-Dsoftware.amazon.awssdk.http.async.service.impl=Http1Service"]
         command += ["-cp", _classpath(folder), "software.amazon.kinesis.multilang.MultiLangDaemon"]
         began = time.time()
         with subprocess.Popen(
@@ -259,7 +259,7 @@ def _read_with_python(setting: Setting) -> Took:
         if came >= stock.records / 2:
             half = at
             break
-    note = "HTTP/1.1 by a property of the SDK; a process for each shard"
+    note = "one class replaced so that it speaks HTTP/1.1; a process for each shard"
     return Took(last - opened, last - half, opened - began, note)
 
 
