@@ -172,13 +172,15 @@ def program(
     del show_version  # its callback has done it
     import logging
 
-    logging.basicConfig(
-        level=logging.DEBUG if debug else logging.WARNING, format="%(levelname)s %(message)s"
-    )
-    if not debug:
-        for handler in logging.getLogger().handlers:
+    root = logging.getLogger()
+    if not root.handlers:  # inside another program its own are right
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+        root.addHandler(handler)
+        root.setLevel(logging.DEBUG if debug else logging.WARNING)
+        if not debug:
             handler.addFilter(_Sparing())
-    else:
+    if debug:
         # Signed requests and whole bodies are not ours to print.
         logging.getLogger("botocore").setLevel(logging.INFO)
         logging.getLogger("urllib3").setLevel(logging.INFO)
