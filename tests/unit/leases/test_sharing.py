@@ -78,7 +78,7 @@ def test_a_tick_comes_at_the_moment_when_somebody_has_stood_still_for_a_lease_ti
     other = stage.worker("b")
     stage.let_pass(12)
     stage.lose(dead)
-    stage.now += 0.4
+    stage.let_pass(4.4)
     while len(other.held()) < 2:
         stage.now += other.rest_seconds()
         other.tick()
