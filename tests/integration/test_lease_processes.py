@@ -1,4 +1,7 @@
-"""Four worker processes are killed and frozen by chance while shards split and merge."""
+"""Four worker processes are killed and frozen by chance while shards split and merge.
+
+At its end the test prints how long that was felt; `python -m bench.leasing --processes` shows it.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shardline.cli.demo_workers import Log, tell
+from shardline.cli.demo_workers import Log
 from shardline.core.leasing_rows import worker_name
 from shardline.core.promise import PromiseChecker
 from shardline.leases.opening import open_table
 from shardline.local import Service
 from shardline.local.traffic import Traffic, reshard_once
 from shardline.services.connecting import connect
+from tests.integration.lease_history import History, Standstill, Strike, distribution
+from tests.integration.lease_worker import LEASE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,7 +34,10 @@ if TYPE_CHECKING:
     from shardline.leases.port import LeaseTable
 
 KEYS = [f"key-{n}" for n in range(60)]
-CHAOS_ROUNDS = 8
+CHAOS_SECONDS = 60.0
+KILL, FREEZE = "kill -9", "freeze"
+LONGEST_FREEZE_SECONDS = 20.0
+"""Whoever is frozen with SQLite's lock in hand stops all others: nobody can take it away."""
 PATIENCE_SECONDS = 240
 
 
@@ -40,16 +48,34 @@ class Crew:
         self._folder, self._arguments = folder, arguments
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.logs: list[Log] = []
+        self.strikes: list[Strike] = []
+        self.standstills: list[Standstill] = []
+        self._log_of: dict[str, Log] = {}
 
     def start(self, name: str) -> None:
         path = self._folder / f"{name}-{len(self.logs)}.jsonl"
-        self.logs.append(Log(path, f"{name}-{len(self.logs)}"))
+        self._log_of[name] = Log(path, f"{name}-{len(self.logs)}")
+        self.logs.append(self._log_of[name])
         self.processes[name] = subprocess.Popen(
             [
                 *(sys.executable, "-m", "tests.integration.lease_worker", name),
                 *(*self._arguments, str(path)),
             ],
         )
+
+    def strike(self, name: str, kind: str) -> None:
+        self.strikes.append(Strike(time.time(), kind, self._log_of[name].owner))
+        self.signal(name, SIGKILL if kind == KILL else SIGSTOP)
+        if kind == KILL:
+            self.processes[name].wait(10)
+
+    def stands_still(self) -> bool:
+        """Say whether a worker froze so long ago that the others would go on if they could."""
+        last, now = self.strikes[-1], time.time()
+        still = last.kind == FREEZE and now - last.at > LONGEST_FREEZE_SECONDS
+        if still:
+            self.standstills.append(Standstill(last.at, now))
+        return still
 
     def signal(self, name: str, number: Signals) -> None:
         with suppress(ProcessLookupError):
@@ -58,7 +84,8 @@ class Crew:
     def seen(self) -> int:
         for log in self.logs:
             log.read_on()
-        return len({(x.shard_id, r) for log in self.logs for x in log.lines for r in x.records})
+        delivered = (x for log in self.logs for x in log.lines if x.what == "delivered")
+        return len({(line.shard_id, record) for line in delivered for record in line.records})
 
     def end(self, number: Signals) -> list[int]:
         for name in self.processes:
@@ -84,7 +111,11 @@ def until(done: Callable[[], bool], what: str) -> None:
 
 def owners(table: LeaseTable) -> set[str]:
     rows = table.scan_rows("processes", "busy", None, 1_000).rows
-    return {worker_name(row.lease_owner) for row in rows if row.lease_owner}
+    return {row.lease_owner for row in rows if row.lease_owner}
+
+
+def names_of(owners: set[str]) -> set[str]:
+    return {worker_name(owner) for owner in owners}
 
 
 @pytest.mark.timeout(600)
@@ -106,33 +137,49 @@ def test_order_survives_kills_and_frozen_workers(
                 crew.start(name)
             traffic.start()
             until(lambda: crew.seen() > 0, "the first delivery")
-            for number in range(CHAOS_ROUNDS):
+            began = time.monotonic()
+            while time.monotonic() < began + CHAOS_SECONDS:
                 victim = rng.choice(names)
-                if number % 2:
-                    crew.signal(victim, SIGKILL)
-                    crew.processes[victim].wait(10)
-                else:
-                    crew.signal(victim, SIGSTOP)
+                struck = {owner for owner in owners(table) if worker_name(owner) == victim}
+                crew.strike(victim, KILL if len(crew.strikes) % 2 else FREEZE)
                 reshard_once(client, "busy", rng, most_open=18)
                 written = traffic.count  # the others go on with the victim's shards
-                until(lambda written=written: crew.seen() >= written, "fail-over")  # type: ignore[misc]
+                until(lambda: not struck & owners(table) or crew.stands_still(), "fail-over")  # noqa: B023
                 crew.signal(victim, SIGCONT)
+                until(lambda: crew.seen() >= written, "going on")  # noqa: B023
                 if crew.processes[victim].poll() is not None:
                     crew.start(victim)
             traffic.stop()
             until(lambda: crew.seen() >= traffic.count, "reading the rest")
-            until(lambda: owners(table) == set(names), "sharing among all four")
+            until(lambda: names_of(owners(table)) == set(names), "sharing among all four")
             assert crew.end(SIGTERM) == [0] * len(names)
         finally:
             traffic.end()
             crew.end(SIGKILL)
         crew.seen()
+        history = History(crew.logs)
         checker = PromiseChecker()
         stream = connect("kinesis://busy", endpoint_url=service.endpoint_url)
         for shard in stream.list_shards():
             checker.shard(shard.id, shard.parents)
         traffic.tell(checker)
-        tell(checker, crew.logs)
+        history.tell(checker)
         verdict = checker.verdict().require()
         assert verdict.written == traffic.count
+        assert history.repeats_without_a_reason() == []
+        print(  # noqa: T201 - seen with -rP or -s
+            f"\n{table_place[0].partition(':')[0]}, leases of {LEASE_SECONDS:.0f} s, "
+            f"{len(crew.strikes)} strikes in {CHAOS_SECONDS:.0f} s: {verdict.delivered} delivered, "
+            f"{verdict.lost} lost, {verdict.repeated} repeated, {verdict.stale} stale",
+            *(
+                distribution(
+                    f"fail-over after a {kind}",
+                    history.failover_seconds(crew.strikes, kind, crew.standstills),
+                )
+                for kind in (KILL, FREEZE)
+            ),
+            distribution("hand-over, asked to first read", history.handover_seconds()),
+            f"frozen with the table's lock in hand: {len(crew.standstills)} times",
+            sep="\n",
+        )
     assert owners(table) == set(), "every lease was given back"
