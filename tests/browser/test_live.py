@@ -84,8 +84,11 @@ def row(page: Page, shard_id: str) -> Locator:
 
 
 def fill_of(page: Page, shard_id: str) -> str:
-    colour = (
-        band(page, shard_id).locator(".flow").last.evaluate("node => getComputedStyle(node).fill")
+    """Return the colour of a shard's newest stretch, in one step: the next look draws it anew."""
+    colour = page.evaluate(
+        "shard => getComputedStyle("
+        "[...document.querySelectorAll(`g.shard[data-shard='${shard}'] .flow`)].at(-1)).fill",
+        shard_id,
     )
     assert isinstance(colour, str)
     return colour
