@@ -63,7 +63,8 @@ def places_of_each(body: bytes, literals: Sequence[bytes], begin: int) -> list[P
             again = np.flatnonzero(offsets)
             places = np.append(places, hits[again] * stride - offsets[again] + (even + 1))
         places = places[(places >= begin) & (places <= len(body) - len(literal))]
-        places = places[stands_at(body, places, literal)]
+        if len(places):  # a body may be shorter than a literal
+            places = places[stands_at(body, places, literal)]
         found.append(np.sort(places, kind="stable") if more_offsets else places)
     return found
 
