@@ -41,7 +41,7 @@ def described() -> dict[str, Any]:
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
         "machine": platform.machine(),
-        "system": f"{platform.system()} {platform.release()}",
+        "system": platform.system(),
         "processor": _processor(),
         "cores": os.cpu_count(),
         "load_average": [round(each, 1) for each in os.getloadavg()],

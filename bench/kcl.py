@@ -56,7 +56,7 @@ metricsLevel = NONE
 retrievalMode = POLLING
 maxRecords = 10000
 idleTimeBetweenReadsInMillis = 200
-failoverTimeMillis = 2000
+failoverTimeMillis = 10000
 parentShardPollIntervalMillis = 100
 shardSyncIntervalMillis = 1000
 """

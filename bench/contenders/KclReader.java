@@ -107,7 +107,21 @@ public final class KclReader {
         public void shutdownRequested(ShutdownRequestedInput input) {}
     }
 
-    public static void main(String[] arguments) throws Exception {
+    public static void main(String[] arguments) {
+        try {
+            read(arguments);
+            Runtime.getRuntime().halt(0);
+        } catch (Throwable error) {
+            error.printStackTrace();
+            Runtime.getRuntime().halt(1);
+        }
+    }
+
+    private static synchronized List<String> delivered() {
+        return new ArrayList<>(DELIVERED);
+    }
+
+    private static void read(String[] arguments) throws Exception {
         URI kinesisUri = URI.create(arguments[0]);
         String stream = arguments[1];
         count = Integer.parseInt(arguments[2]);
@@ -134,7 +148,7 @@ public final class KclReader {
         Scheduler scheduler = new Scheduler(
                 configs.checkpointConfig(),
                 configs.coordinatorConfig().parentShardPollIntervalMillis(100),
-                configs.leaseManagementConfig().failoverTimeMillis(2_000)
+                configs.leaseManagementConfig().failoverTimeMillis(10_000)
                         .shardSyncIntervalMillis(1_000),
                 configs.lifecycleConfig(),
                 configs.metricsConfig().metricsFactory(new NullMetricsFactory()),
@@ -144,7 +158,7 @@ public final class KclReader {
         thread.setDaemon(true);
         thread.start();
         DONE.await();
-        Files.write(file, DELIVERED, StandardCharsets.UTF_8);
+        Files.write(file, delivered(), StandardCharsets.UTF_8);
         String status = Files.readString(Path.of("/proc/self/status"));
         String peak = status.split("VmHWM:")[1].trim().split("\\s+")[0];
         System.out.printf("{\"wall_seconds\": %.6f, \"cpu_seconds\": %.6f, \"peak_rss_kib\": %s, "
@@ -152,6 +166,5 @@ public final class KclReader {
                 (lastNanos - firstNanos) / 1e9, (lastCpu - firstCpu) / 1e9, peak,
                 (lastNanos - deliveredNanos) / 1e9, (lastNanos - halfNanos) / 1e9);
         System.out.flush();
-        Runtime.getRuntime().halt(0);
     }
 }

@@ -19,8 +19,8 @@ class Recorder(processor.RecordProcessorBase):
 
     def initialize(self, initialize_input):
         name = initialize_input.shard_id
-        self.numbers = Path(sys.argv[1], name).open("w")  # noqa: SIM115 - as long as the shard
-        self.times = Path(sys.argv[1], f"{name}.times").open("w")  # noqa: SIM115
+        self.numbers = Path(sys.argv[1], name).open("a")  # noqa: SIM115 - as long as the shard
+        self.times = Path(sys.argv[1], f"{name}.times").open("a")  # noqa: SIM115
         self._note(0)
 
     def process_records(self, process_records_input):
