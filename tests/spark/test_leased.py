@@ -218,7 +218,7 @@ def test_ephemeral_from_the_latest_point_through_reshards(tmp_path: Path) -> Non
 
 def has_pinned(member: Member) -> bool:
     """Say whether it tells of shards: it does when its first plan is made."""
-    return re.search(r"^[1-9]\d* shards · ", member.output, re.MULTILINE) is not None
+    return re.search(r"^[1-9]\d* shards? · ", member.output, re.MULTILINE) is not None
 
 
 EPHEMERAL = ("--ephemeral", "--status-seconds", "1")

@@ -105,21 +105,26 @@ def line_of(now: Figures, records_per_second: float) -> str:
     if not now.joined:
         return "starting"
     parts = [
-        f"{now.held} shards" if now.held else "nothing to do, the others hold every shard",
+        _counted(now.held, "shard") if now.held else "nothing to do, the others hold every shard",
         f"{records_per_second:,.0f} records/s",
         f"{now.records:,} in all",
         f"at most {worst:.1f} s behind",
     ]
     rare = [
-        (now.completed, "shards done"),
-        (now.handed_over, "leases handed over"),
-        (now.lost, "leases lost"),
-        (now.retries, "retries"),
-        (now.dead_letters, "dead letters"),
-        (now.gaps, "gaps"),
+        (now.completed, "shard", " done"),
+        (now.handed_over, "lease", " handed over"),
+        (now.lost, "lease", " lost"),
+        (now.retries, "retry", ""),
+        (now.dead_letters, "dead letter", ""),
+        (now.gaps, "gap", ""),
     ]
-    parts.extend(f"{count:,} {what}" for count, what in rare if count)
+    parts.extend(_counted(count, what) + more for count, what, more in rare if count)
     return " · ".join(parts)
+
+
+def _counted(count: int, what: str) -> str:
+    many = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
+    return f"{count:,} {what if count == 1 else many}"
 
 
 _GAUGES: Final = {

@@ -117,7 +117,7 @@ def test_one_line_says_what_matters_and_leaves_out_what_is_zero() -> None:
     busy = Figures(held=0, retries=1, dead_letters=2, lost=3, handed_over=4, gaps=5, completed=6)
     assert line_of(busy, 0).startswith("nothing to do, the others hold every shard · 0 records/s")
     assert line_of(busy, 0).endswith(
-        "6 shards done · 4 leases handed over · 3 leases lost · 1 retries · 2 dead letters · 5 gaps"
+        "6 shards done · 4 leases handed over · 3 leases lost · 1 retry · 2 dead letters · 5 gaps"
     )
 
 
