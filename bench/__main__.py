@@ -68,7 +68,6 @@ def main() -> int:
     console.print(
         f"{verdicts.count(True)} met, {verdicts.count(False)} missed, {len(errors)} failed"
     )
-    _keep(outcomes, quick=asked.quick, left_out=[name for name in BENCHES if name not in names])
     console.print(f"Written: {RESULTS / 'latest.json'} and {RESULTS / 'latest.svg'}")
     return 1 if errors else 0
 
@@ -100,6 +99,7 @@ def _run_all(names: list[str], console: Console, *, quick: bool) -> dict[str, Ou
                 ),
             )
             outcome = outcomes[name]
+            _keep(outcomes, quick=quick)  # so far: whoever breaks off has what was measured
             progress.advance(task)
             title += f" ({outcome.seconds:.0f} s)"
             console.print(
@@ -112,7 +112,7 @@ def _command(name: str, *, quick: bool) -> str:
     return f"python -m bench --only {name}" + (" --quick" if quick else "")
 
 
-def _keep(outcomes: dict[str, Outcome], *, quick: bool, left_out: list[str]) -> None:
+def _keep(outcomes: dict[str, Outcome], *, quick: bool) -> None:
     where = described()
     kept: dict[str, Any] = {
         "quick": quick,
@@ -121,7 +121,7 @@ def _keep(outcomes: dict[str, Outcome], *, quick: bool, left_out: list[str]) -> 
         "seconds": {name: round(each.seconds, 1) for name, each in outcomes.items()},
         "load_before": {name: round(each.load_before, 1) for name, each in outcomes.items()},
         "failed": {name: each.error for name, each in outcomes.items() if each.error},
-        "left_out": left_out,
+        "left_out": [name for name in BENCHES if name not in outcomes],
         "benches": {
             name: [figure.as_json(_command(name, quick=quick)) for figure in outcome.figures]
             for name, outcome in outcomes.items()

@@ -22,6 +22,10 @@ def say(text: str) -> None:
     print(f"{SAID}{text}", file=sys.stderr, flush=True)
 
 
+_MOST_ROUNDS_KEPT: Final = 100
+"""A tick or a batch may be measured thousands of times; their spread is kept anyway."""
+
+
 @dataclass(frozen=True, slots=True)
 class Figure:
     """One line of a table. Ratios are made round by round, so that both sides met the same load."""
@@ -75,7 +79,7 @@ class Figure:
             "median": round(self.median, 4) if self.rounds else None,
             "lowest": round(min(self.rounds), 4) if self.rounds else None,
             "highest": round(max(self.rounds), 4) if self.rounds else None,
-            "rounds": [round(each, 4) for each in self.rounds],
+            "rounds": [round(each, 4) for each in self.rounds[:_MOST_ROUNDS_KEPT]],
             "unit": self.unit,
             "target": self.target,
             "target_is": None if self.target is None else "most" if self.at_most else "least",
