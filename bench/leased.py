@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.figures import Figure, print_plainly
-from shardline.cli.demo_workers import Worker
-from shardline.core.leasing_rows import worker_name
-from shardline.leases.opening import open_table
+from shardline.cli.demo.workers import Worker
+from shardline.core.leasing.rows import worker_name
+from shardline.leases.address import open_table
 from shardline.local.service import Service
 
 if TYPE_CHECKING:

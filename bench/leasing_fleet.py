@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from shardline.core.leasing_times import LeaseTimes
+from shardline.core.leasing.times import LeaseTimes
 from shardline.core.shards import HASH_SPACE_END, After, HashRange, SequenceNumber, Shard
 from shardline.leases.coordinator import Coordinator
 from shardline.leases.memory import MemoryLeaseTable
@@ -26,7 +26,7 @@ from shardline.services.port import StreamDescription
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator
 
-    from shardline.core.leasing_rows import Header, Heartbeat, LeaseRow
+    from shardline.core.leasing.rows import Header, Heartbeat, LeaseRow
     from shardline.leases.port import RowPage
 
 BIRTH: Final = datetime(2026, 1, 1, tzinfo=UTC)

@@ -21,7 +21,8 @@ import shardline
 from bench.endless import PAGE_RECORDS, SHARD, STREAM, endless
 from bench.figures import Figure, print_plainly
 from shardline.core.shards import TRIM_HORIZON
-from shardline.services.connecting import connect
+from shardline.services.access import Access
+from shardline.services.connection import connect
 from shardline.services.cursor import ShardCursor
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ _NUMBER_BYTES: Final = 56
 
 def pages(endpoint_url: str) -> Iterator[int]:
     """Read Arrow pages, as Spark's executors do; yield how many records came each time."""
-    service = connect(f"kinesis://{STREAM}", endpoint_url=endpoint_url)
+    service = connect(f"kinesis://{STREAM}", Access(endpoint_url=endpoint_url))
     cursor = ShardCursor(service, SHARD, TRIM_HORIZON)
     last = np.zeros(1, f"S{_NUMBER_BYTES}")
     while True:

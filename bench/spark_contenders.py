@@ -9,7 +9,7 @@ import boto3
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from shardline.spark.columns import arrow_schema, spark_schema
+from shardline.spark.executor.columns import arrow_schema, spark_schema
 from shardline.spark.options import KINESIS
 
 if TYPE_CHECKING:

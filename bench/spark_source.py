@@ -18,7 +18,7 @@ import boto3
 from bench.figures import Figure, print_plainly, ratios, say
 from bench.spark_contenders import Boto3Source, ReadySource
 from bench.spark_service import SHARDS, TRICKLE, Served, backlog_of, served
-from shardline.spark.consumer import ShardBatch, ShardConsumer
+from shardline.consumer.consumer import ShardBatch, ShardConsumer
 from shardline.spark.consuming import consume
 from shardline.spark.session import session
 

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Final
 from bench.canned import Stock, canned
 from bench.wire import kinesis_body, kinesis_cbor_body
 from shardline.core.shards import TRIM_HORIZON
-from shardline.services.connecting import connect
+from shardline.services.access import Access
+from shardline.services.connection import connect
 from shardline.services.cursor import ShardCursor
-from shardline.services.wire_kinesis import decode_kinesis
+from shardline.services.wire.kinesis import decode_kinesis
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +52,7 @@ def main() -> None:
     with canned([Stock("where", 4, 80_000, 1_000)]) as server:
         for wire in ("json", "cbor"):
             address = "kinesis://where"
-            service = connect(address, endpoint_url=server.endpoint_url, wire=wire)
+            service = connect(address, Access(endpoint_url=server.endpoint_url), wire=wire)
 
             def read(service: object = service) -> None:
                 for shard in service.list_shards():  # type: ignore[attr-defined]

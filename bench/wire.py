@@ -17,9 +17,9 @@ import msgspec
 from botocore.parsers import create_parser
 
 from bench.figures import Figure, in_turns, print_plainly, ratios, say
-from shardline.services import cbor
-from shardline.services.wire_dynamodb import decode_dynamodb
-from shardline.services.wire_kinesis import decode_kinesis, decode_simply
+from shardline.services.wire import cbor
+from shardline.services.wire.dynamodb import decode_dynamodb
+from shardline.services.wire.kinesis import decode_kinesis, decode_simply
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LAYERS: Final = (
-    *("errors", "core", "services", "leases", "streams"),
-    *("spark", "local", "dashboard", "cli"),
+    *("errors", "core", "services", "leases", "consumer", "streams", "tables"),
+    *("spark", "observation", "local", "dashboard", "cli"),
 )
 """A file imports only from its own folder, or from one earlier in this row."""
 

@@ -7,11 +7,14 @@ import sys
 from report import Report
 
 from shardline.core.shards import TRIM_HORIZON
-from shardline.services.connecting import connect
+from shardline.services.access import Access
+from shardline.services.connection import connect
 from shardline.services.cursor import ShardCursor
 
 report = Report()
-service = connect(f"kinesis://{report.stream}", endpoint_url=report.endpoint_url, wire=sys.argv[5])
+service = connect(
+    f"kinesis://{report.stream}", Access(endpoint_url=report.endpoint_url), wire=sys.argv[5]
+)
 report.begin()
 for shard in service.list_shards():
     cursor, behind = ShardCursor(service, shard.id, TRIM_HORIZON), 1

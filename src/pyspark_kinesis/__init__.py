@@ -1,5 +1,5 @@
 """Lets Spark find `format("kinesis")` by itself: it looks for packages named like this one."""
 
-from shardline.spark.source import KinesisSource as DefaultSource
+from shardline.spark.driver.source import KinesisSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -6,34 +6,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from shardline.spark.consumer import DeadLetter as DeadLetter
-    from shardline.spark.consumer import Halt as Halt
-    from shardline.spark.consumer import Retry as Retry
-    from shardline.spark.consumer import ShardBatch as ShardBatch
-    from shardline.spark.consumer import ShardConsumer as ShardConsumer
-    from shardline.streams.engine import Engine as Engine
-    from shardline.streams.models import Model as Model
-    from shardline.streams.models import key as key
-    from shardline.streams.records import DynamoDBRecord as DynamoDBRecord
-    from shardline.streams.records import KinesisRecord as KinesisRecord
-    from shardline.streams.records import Record as Record
+    from shardline.consumer.consumer import DeadLetter as DeadLetter
+    from shardline.consumer.consumer import Halt as Halt
+    from shardline.consumer.consumer import Retry as Retry
+    from shardline.consumer.consumer import ShardBatch as ShardBatch
+    from shardline.consumer.consumer import ShardConsumer as ShardConsumer
+    from shardline.services.records import DynamoDBRecord as DynamoDBRecord
+    from shardline.services.records import KinesisRecord as KinesisRecord
+    from shardline.services.records import Record as Record
     from shardline.streams.stream import Stream as Stream
     from shardline.streams.stream import stream as stream
+    from shardline.tables.engine import Engine as Engine
+    from shardline.tables.models import Model as Model
+    from shardline.tables.models import key as key
 
 # Found on first use: a Spark executor needs none of what the others import.
 _HOMES = {
-    "DeadLetter": "shardline.spark.consumer",
-    "DynamoDBRecord": "shardline.streams.records",
-    "Engine": "shardline.streams.engine",
-    "Halt": "shardline.spark.consumer",
-    "KinesisRecord": "shardline.streams.records",
-    "Model": "shardline.streams.models",
-    "Record": "shardline.streams.records",
-    "Retry": "shardline.spark.consumer",
-    "ShardBatch": "shardline.spark.consumer",
-    "ShardConsumer": "shardline.spark.consumer",
+    "DeadLetter": "shardline.consumer.consumer",
+    "DynamoDBRecord": "shardline.services.records",
+    "Engine": "shardline.tables.engine",
+    "Halt": "shardline.consumer.consumer",
+    "KinesisRecord": "shardline.services.records",
+    "Model": "shardline.tables.models",
+    "Record": "shardline.services.records",
+    "Retry": "shardline.consumer.consumer",
+    "ShardBatch": "shardline.consumer.consumer",
+    "ShardConsumer": "shardline.consumer.consumer",
     "Stream": "shardline.streams.stream",
-    "key": "shardline.streams.models",
+    "key": "shardline.tables.models",
     "stream": "shardline.streams.stream",
 }
 

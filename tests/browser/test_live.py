@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shardline.core.leasing_rows import LeaseRow, advanced, taken
+from shardline.core.leasing.rows import LeaseRow, advanced, taken
 from shardline.core.shards import After, SequenceNumber
 from shardline.dashboard.server import PageServer
-from shardline.dashboard.watch import LiveWatch
 from shardline.leases.memory import MemoryLeaseTable
 from shardline.local import Service
-from shardline.services.connecting import connect
+from shardline.observation.watch import LiveWatch
+from shardline.services.access import Access
+from shardline.services.connection import connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,7 +36,7 @@ class Live:
     def __init__(self, service: Service) -> None:
         self.kinesis = service.client()
         self.table = MemoryLeaseTable()
-        self.stream = connect("kinesis://orders", endpoint_url=service.endpoint_url)
+        self.stream = connect("kinesis://orders", Access(endpoint_url=service.endpoint_url))
         self.created = self.stream.describe().created_at
         for shard_id in (FIRST, SECOND):
             self.table.swap_row(LeaseRow("billing", "orders", shard_id, self.created), None)

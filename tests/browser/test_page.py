@@ -10,8 +10,8 @@ import pytest
 from shardline.core.promise import Verdict
 from shardline.core.shards import Shard
 from shardline.dashboard.server import PageServer
-from shardline.dashboard.snapshot import DeadLetter
-from tests.unit.dashboard.situations import START, Situation
+from shardline.observation.snapshot import DeadLetter
+from tests.unit.observation.situations import START, Situation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

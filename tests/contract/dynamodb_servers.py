@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from shardline.local.clock import Clock
-from shardline.local.dynamodb_streams_control import Tables
-from shardline.local.dynamodb_twin import DynamoDBTwin
+from shardline.local.dynamodb_streams.control import Tables
+from shardline.local.dynamodb_streams.twin import DynamoDBTwin
+from shardline.services.access import Access, make_client
 from shardline.services.addresses import parse_address
 from shardline.services.calls import Patience
-from shardline.services.clients import Access, make_client
 from shardline.services.dynamodb_streams import DynamoDBStream
 from tests.contract.reading import wait_until
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from shardline.core.shards import SequenceNumber
-from shardline.local.kinesis_twin import KinesisTwin
+from shardline.local.kinesis.twin import KinesisTwin
+from shardline.services.access import Access, make_client
 from shardline.services.addresses import parse_address
 from shardline.services.calls import Patience
-from shardline.services.clients import Access, make_client
 from shardline.services.kinesis import KinesisStream
 from tests.contract.reading import wait_until
 

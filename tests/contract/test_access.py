@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shardline.services.connecting import connect
+from shardline.services.access import Access
+from shardline.services.connection import connect
 
 if TYPE_CHECKING:
     import pytest
@@ -20,8 +21,10 @@ def test_a_role_is_assumed_at_the_token_service(
     shardline_local.create_stream("in-a-role")
     service = connect(
         "kinesis://in-a-role",
-        endpoint_url=shardline_local.endpoint_url,
-        role_arn="arn:aws:iam::000000000000:role/reader",
+        Access(
+            endpoint_url=shardline_local.endpoint_url,
+            role_arn="arn:aws:iam::000000000000:role/reader",
+        ),
     )
     signed: list[str] = []
     client = service._calls._client  # type: ignore[attr-defined]

@@ -17,8 +17,8 @@ from shardline.core.shards import (
     SequenceNumber,
 )
 from shardline.errors import InvalidPosition, ShardNotFound, StreamNotFound
-from shardline.services.columns import DYNAMODB_COLUMNS
 from shardline.services.cursor import ShardCursor
+from shardline.services.wire.columns import DYNAMODB_COLUMNS
 from tests.contract.dynamodb_servers import (
     OURS,
     SERVERS,

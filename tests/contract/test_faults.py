@@ -19,9 +19,9 @@ from shardline.core.shards import (
 )
 from shardline.errors import PositionTrimmed, ServiceUnreachable, ShardNotFound, Throttled
 from shardline.local import Clock, Service
+from shardline.services.access import Access, make_client
 from shardline.services.addresses import parse_address
 from shardline.services.calls import Patience
-from shardline.services.clients import Access, make_client
 from shardline.services.cursor import ShardCursor
 from shardline.services.dynamodb_streams import DynamoDBStream
 from shardline.services.kinesis import KinesisStream

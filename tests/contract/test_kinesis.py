@@ -20,8 +20,8 @@ from shardline.core.shards import (
     hash_key_of,
 )
 from shardline.errors import InvalidPosition, ShardNotFound, StreamNotFound
-from shardline.services.columns import KINESIS_COLUMNS
 from shardline.services.cursor import ShardCursor
+from shardline.services.wire.columns import KINESIS_COLUMNS
 from tests.contract.kinesis_servers import SERVERS, KinesisUnderTest
 from tests.contract.reading import rows_from, rows_of, rows_to_end, wait_until
 

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from shardline.core.leasing_rows import Header, Heartbeat, LeaseRow, advanced, finished, taken
+from shardline.core.leasing.rows import Header, Heartbeat, LeaseRow, advanced, finished, taken
 from shardline.core.shards import SHARD_END, TRIM_HORIZON, After, AtTime, SequenceNumber
 from shardline.errors import ConfigurationError
+from shardline.leases.address import open_table
 from shardline.leases.memory import MemoryLeaseTable
-from shardline.leases.opening import open_table
 from shardline.leases.port import Conflict, LeaseTable, TableUnavailable
+from shardline.services.access import Access
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,7 +46,7 @@ def open_again(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], L
             return lambda: open_table(database.dsn)
     server: Endpoint = request.getfixturevalue(request.param.replace(" ", "_"))
     name = f"leases-{uuid.uuid4().hex[:8]}"
-    return lambda: open_table(f"dynamodb://{name}", endpoint_url=server.endpoint_url)
+    return lambda: open_table(f"dynamodb://{name}", Access(endpoint_url=server.endpoint_url))
 
 
 @pytest.fixture
@@ -313,7 +314,9 @@ def test_a_table_that_cannot_be_reached_says_so_in_one_line_without_the_password
         bound_but_not_listening.bind(("127.0.0.1", 0))
         port = bound_but_not_listening.getsockname()[1]
         with pytest.raises(TableUnavailable) as unavailable:
-            open_table(address.format(port=port), endpoint_url=f"http://127.0.0.1:{port}").prepare()
+            open_table(
+                address.format(port=port), Access(endpoint_url=f"http://127.0.0.1:{port}")
+            ).prepare()
     assert "\n" not in str(unavailable.value)
     assert "secret" not in str(unavailable.value)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from shardline.cli.demo_workers import Log
+    from shardline.cli.demo.workers import Log
     from shardline.core.promise import PromiseChecker
 
 

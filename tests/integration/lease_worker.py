@@ -10,17 +10,18 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from shardline.core.leasing_times import LeaseTimes
+from shardline.core.leasing.times import LeaseTimes
 from shardline.core.shards import After, ShardEnd
+from shardline.leases.address import open_table
 from shardline.leases.coordinator import Coordinator
 from shardline.leases.loop import ShardLoop
-from shardline.leases.opening import open_table
-from shardline.services.connecting import connect
+from shardline.services.access import Access
+from shardline.services.connection import connect
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from shardline.core.leasing_rows import Heartbeat, LeaseRow
+    from shardline.core.leasing.rows import Heartbeat, LeaseRow
     from shardline.core.promise import Fence
     from shardline.leases.port import LeaseTable
 
@@ -78,7 +79,7 @@ class NotedTable:
 def main(name: str, stream: str, endpoint_url: str, table: str, table_url: str, log: str) -> None:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    service = connect(f"kinesis://{stream}", endpoint_url=endpoint_url)
+    service = connect(f"kinesis://{stream}", Access(endpoint_url=endpoint_url))
     journal = Journal(log)
 
     def deliver(shard_id: str, fence: Fence, records: pa.RecordBatch) -> None:
@@ -92,7 +93,7 @@ def main(name: str, stream: str, endpoint_url: str, table: str, table_url: str, 
         )
 
     coordinator = Coordinator(
-        NotedTable(open_table(table, endpoint_url=table_url or None), journal),
+        NotedTable(open_table(table, Access(endpoint_url=table_url or None)), journal),
         service,
         "processes",
         stream,

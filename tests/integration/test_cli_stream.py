@@ -17,11 +17,11 @@ import pytest
 from typer.testing import CliRunner
 
 from shardline.cli import app
-from shardline.core.leasing_rows import Heartbeat, LeaseRow, released
+from shardline.core.leasing.rows import Heartbeat, LeaseRow, released
 from shardline.core.shards import TRIM_HORIZON, After, AtTime, SequenceNumber
-from shardline.leases.opening import open_table
+from shardline.leases.address import open_table
 from shardline.local import Service
-from shardline.services.clients import Access, make_client
+from shardline.services.access import Access, make_client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -301,7 +301,7 @@ def test_the_dashboard_says_that_the_service_is_gone_and_ends_at_once_all_the_sa
 def test_a_lease_table_in_dynamodb_is_found_at_its_own_endpoint(
     service: Service, dynamodb_local: Endpoint
 ) -> None:
-    table = open_table("dynamodb://cli-leases", endpoint_url=dynamodb_local.endpoint_url)
+    table = open_table("dynamodb://cli-leases", Access(endpoint_url=dynamodb_local.endpoint_url))
     table.prepare()
     made = datetime.now(UTC)
     table.swap_row(LeaseRow("shop", "orders", FIRST, made, lease_owner="w9/z", epoch=1), None)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import boto3
 import pytest
 
-from shardline.spark.dead_letters import open_dead_letters
-from shardline.spark.options import Connection
-from tests.unit.spark.test_dead_letters import batch
+from shardline.consumer.dead_letters import open_dead_letters
+from shardline.services.access import Access
+from tests.unit.consumer.test_dead_letters import batch
 
 if TYPE_CHECKING:
     from tests.servers import Endpoint
@@ -29,9 +29,7 @@ def test_a_table_holds_each_record_once(
         BillingMode="PAY_PER_REQUEST",
     )
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", url)
-    place = open_dead_letters(
-        "dynamodb://letters", Connection("kinesis://orders", endpoint_url="http://127.0.0.1:1")
-    )
+    place = open_dead_letters("dynamodb://letters", Access(endpoint_url="http://127.0.0.1:1"))
     place.write(batch([1, 2]), "odd")
     place.write(batch([2, 3]), "odd again")
     items = client.scan(TableName="letters")["Items"]

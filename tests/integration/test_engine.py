@@ -25,7 +25,7 @@ from tests import servers
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shardline.streams.changes import Change, ChangeStream
+    from shardline.tables.changes import Change, ChangeStream
     from tests.servers import Endpoint
 
 T = TypeVar("T")

@@ -14,12 +14,12 @@ import pytest
 import shardline
 from shardline.errors import InvalidPosition
 from shardline.local import Clock, Service
-from shardline.streams.shapes import Shape
+from shardline.tables.shapes import Shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from shardline.streams.changes import Change, ChangeStream
+    from shardline.tables.changes import Change, ChangeStream
 
 START = datetime(2026, 11, 15, 12, tzinfo=UTC)
 DEADLINE_SECONDS = 30

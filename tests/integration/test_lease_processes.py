@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shardline.cli.demo_workers import Log
-from shardline.core.leasing_rows import worker_name
+from shardline.cli.demo.workers import Log
+from shardline.core.leasing.rows import worker_name
 from shardline.core.promise import PromiseChecker
-from shardline.leases.opening import open_table
+from shardline.leases.address import open_table
 from shardline.local import Service
 from shardline.local.traffic import Traffic, reshard_once
-from shardline.services.connecting import connect
+from shardline.services.access import Access
+from shardline.services.connection import connect
 from tests.integration.lease_history import History, Standstill, Strike, distribution
 from tests.integration.lease_worker import LEASE_SECONDS
 
@@ -125,7 +126,7 @@ def test_order_survives_kills_and_frozen_workers(
     table_place: tuple[str, str], tmp_path: Path
 ) -> None:
     rng = random.Random(7)
-    table = open_table(table_place[0], endpoint_url=table_place[1] or None)
+    table = open_table(table_place[0], Access(endpoint_url=table_place[1] or None))
     names = ["ada", "grace", "barbara", "frances"]
     with Service() as service:
         client = service.client("kinesis")
@@ -159,7 +160,7 @@ def test_order_survives_kills_and_frozen_workers(
         crew.seen()
         history = History(crew.logs)
         checker = PromiseChecker()
-        stream = connect("kinesis://busy", endpoint_url=service.endpoint_url)
+        stream = connect("kinesis://busy", Access(endpoint_url=service.endpoint_url))
         for shard in stream.list_shards():
             checker.shard(shard.id, shard.parents)
         traffic.tell(checker)

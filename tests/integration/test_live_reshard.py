@@ -13,7 +13,8 @@ from shardline.core.lineage import State
 from shardline.core.promise import PromiseChecker
 from shardline.local import Service
 from shardline.local.traffic import Traffic, reshard_once
-from shardline.services.connecting import connect
+from shardline.services.access import Access
+from shardline.services.connection import connect
 from tests.integration.lineage_reader import LineageReader
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def test_order_through_ten_rounds_of_reshards(endpoint_url: str) -> None:
     stream_name = f"live-{random.randrange(10**9)}"
     client.create_stream(StreamName=stream_name, ShardCount=2)
     client.get_waiter("stream_exists").wait(StreamName=stream_name)
-    service = connect(f"kinesis://{stream_name}", endpoint_url=endpoint_url)
+    service = connect(f"kinesis://{stream_name}", Access(endpoint_url=endpoint_url))
 
     online, writing_ended = LineageReader(service, 1_000), threading.Event()
     reading = threading.Thread(target=_read_until, args=(online, writing_ended), daemon=True)
@@ -55,7 +56,7 @@ def test_order_through_ten_rounds_of_reshards(endpoint_url: str) -> None:
     writing_ended.set()
     reading.join()
 
-    offline = LineageReader(connect(f"kinesis://{stream_name}", endpoint_url=endpoint_url))
+    offline = LineageReader(connect(f"kinesis://{stream_name}", Access(endpoint_url=endpoint_url)))
     while offline.read_once():
         pass
     for reader in (online, offline):

@@ -11,10 +11,11 @@ import pytest
 from shardline.core.shards import TRIM_HORIZON
 from shardline.errors import ConfigurationError, StreamNotFound
 from shardline.local import Service
-from shardline.services import cbor
-from shardline.services.connecting import connect
+from shardline.services.access import Access
+from shardline.services.cbor_client import speak_cbor
+from shardline.services.connection import connect
 from shardline.services.cursor import ShardCursor
-from shardline.services.speaking import speak_cbor
+from shardline.services.wire import cbor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,8 +121,10 @@ def test_a_stream_is_read_in_cbor(service: Service) -> None:
     records = [{"PartitionKey": f"k{n}", "Data": bytes([n])} for n in range(100)]
     client.put_records(StreamName="read", Records=records)
     languages = []
-    streams = [connect("kinesis://read", endpoint_url=service.endpoint_url, wire="json")]
-    streams.append(connect("kinesis://read", endpoint_url=service.endpoint_url, wire="cbor"))
+    streams = [connect("kinesis://read", Access(endpoint_url=service.endpoint_url), wire="json")]
+    streams.append(
+        connect("kinesis://read", Access(endpoint_url=service.endpoint_url), wire="cbor")
+    )
     for stream in streams:
         cursor = ShardCursor(stream, "shardId-000000000000", TRIM_HORIZON)
         languages.append(cursor.read(1000).records)
@@ -138,7 +141,7 @@ def test_a_wire_that_is_not_spoken_is_refused() -> None:
 
 
 def test_a_missing_stream_is_named_in_cbor_too(service: Service) -> None:
-    stream = connect("kinesis://missing", endpoint_url=service.endpoint_url, wire="cbor")
+    stream = connect("kinesis://missing", Access(endpoint_url=service.endpoint_url), wire="cbor")
     with pytest.raises(StreamNotFound, match="kinesis://missing"):
         stream.describe()
     stream.close()

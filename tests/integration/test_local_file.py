@@ -24,7 +24,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from shardline.errors import ConfigurationError
 from shardline.local import Clock, Service
-from shardline.local.kinesis_twin import EPOCH
+from shardline.local.kinesis.twin import EPOCH
 from tests.contract.reading import wait_until
 
 if TYPE_CHECKING:

@@ -15,13 +15,13 @@ from shardline.core.planning import tasks
 from shardline.core.promise import Fence, PromiseChecker, RecordRef
 from shardline.core.shards import SHARD_END, TRIM_HORIZON, After
 from shardline.local.clock import Clock
-from shardline.local.dynamodb_streams_control import Tables
-from shardline.local.dynamodb_twin import DynamoDBTwin
-from shardline.local.kinesis_twin import EPOCH
-from shardline.spark.leftovers import Leftovers
-from shardline.spark.ownership import SoleOwner
-from shardline.spark.planner import Planner
-from shardline.spark.reader import ShardRange, read_range
+from shardline.local.dynamodb_streams.control import Tables
+from shardline.local.dynamodb_streams.twin import DynamoDBTwin
+from shardline.local.kinesis.twin import EPOCH
+from shardline.spark.driver.ownership import SoleOwner
+from shardline.spark.driver.planner import Planner
+from shardline.spark.executor.read_ahead_cache import Leftovers
+from shardline.spark.executor.reader import ShardRange, read_range
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from shardline.core.offsets import Range
     from shardline.core.shards import Position
-    from shardline.local.kinesis_twin import KinesisTwin
+    from shardline.local.kinesis.twin import KinesisTwin
     from shardline.services.port import StreamService
 
 KEYS = [f"key-{n}" for n in range(10)]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardline.local.kinesis_twin import KinesisTwin
+from shardline.local.kinesis.twin import KinesisTwin
 from tests.property.planning_query import KEYS, Crash, Query, TableWorld, World
 
 STEPS = st.one_of(

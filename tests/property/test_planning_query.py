@@ -11,12 +11,13 @@ import pytest
 from shardline.core.offsets import Range
 from shardline.core.shards import LATEST, TRIM_HORIZON, After, AtTime, SequenceNumber
 from shardline.errors import GapError, ShardlineError
-from shardline.local.kinesis_twin import KinesisTwin
+from shardline.local.kinesis.twin import KinesisTwin
 from shardline.local.service import Service
+from shardline.services.access import Access
 from shardline.services.calls import Patience
-from shardline.services.connecting import connect
+from shardline.services.connection import connect
 from shardline.services.cursor import ShardCursor
-from shardline.spark.reader import ShardRange, read_range
+from shardline.spark.executor.reader import ShardRange, read_range
 from tests.property.planning_query import KEYS, Crash, Query, TableWorld, World
 
 if TYPE_CHECKING:
@@ -374,7 +375,7 @@ class HttpWorld(World):
     def __init__(self, server: Service) -> None:
         self.port = connect(
             "kinesis://twin",
-            endpoint_url=server.endpoint_url,
+            Access(endpoint_url=server.endpoint_url),
             patience=Patience(first_delay_seconds=0.001, longest_delay_seconds=0.01),
         )
         super().__init__(KinesisTwin(shards=2, clock=server.clock, account=server.kinesis.account))

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from shardline.core.promise import Fence, PromiseChecker, RecordRef
 from shardline.local.clock import Clock
-from shardline.local.dynamodb_streams_control import Tables
-from shardline.local.dynamodb_twin import DynamoDBTwin
-from shardline.local.kinesis_twin import KinesisTwin
+from shardline.local.dynamodb_streams.control import Tables
+from shardline.local.dynamodb_streams.twin import DynamoDBTwin
+from shardline.local.kinesis.twin import KinesisTwin
 from shardline.streams.stream import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from shardline.local.kinesis_streams import Stream as StoredStream
+    from shardline.local.kinesis.streams import Stream as StoredStream
     from shardline.services.port import StreamService
     from shardline.streams.gaps import Gap
 

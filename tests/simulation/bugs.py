@@ -7,11 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from shardline.core import leasing, leasing_dealing, leasing_handover, leasing_ledger, leasing_rows
-from shardline.core.leasing import Leasing
-from shardline.core.leasing_balance import Level, level_of
-from shardline.core.leasing_dealing import Dealing
-from shardline.core.leasing_instructions import (
+from shardline.core.leasing import free_leases, handover, ledger, rows, state
+from shardline.core.leasing.free_leases import FreeLeases
+from shardline.core.leasing.instructions import (
     Create,
     Delete,
     Release,
@@ -20,9 +18,11 @@ from shardline.core.leasing_instructions import (
     Save,
     Take,
 )
-from shardline.core.leasing_ledger import Ledger
-from shardline.core.leasing_making import Making
-from shardline.core.leasing_peers import Peers
+from shardline.core.leasing.ledger import Ledger
+from shardline.core.leasing.missing_rows import MissingRows
+from shardline.core.leasing.peers import Peers
+from shardline.core.leasing.shares import Level, level_of
+from shardline.core.leasing.state import LeaseState
 from shardline.core.lineage import trace
 from shardline.core.shards import TRIM_HORIZON
 from shardline.leases import memory
@@ -70,17 +70,27 @@ def bug(case: str, what: str, owner: Any, name: str, **others: Any) -> Callable[
 
 
 _init: Any = Coordinator.__init__
-_find_stream, _held, _refused = Coordinator._find_stream, Leasing.held, Leasing.refused
-_decide, _done, _tell, _claim = Leasing.decide, Leasing.done, Leasing._tell, Leasing.claim
-_saves: Any = Leasing._saves
-_remember, _mine, _loads, _make = Ledger.remember, Dealing.mine, Dealing.loads, Making.make
+_find_stream, _held, _refused = Coordinator._find_stream, LeaseState.held, LeaseState.refused
+_decide, _done, _tell, _claim = (
+    LeaseState.decide,
+    LeaseState.done,
+    LeaseState._tell,
+    LeaseState.claim,
+)
+_saves: Any = LeaseState._saves
+_remember, _mine, _loads, _make = (
+    Ledger.remember,
+    FreeLeases.mine,
+    FreeLeases.loads,
+    MissingRows.make,
+)
 _plan, _acknowledge, _resume = Worker._plan, Worker._acknowledge, Worker._resume
 
 
 # --- workers and leases ---------------------------------------------------------------------
 
 
-@bug("W-01", "a lost lease is not told: work goes on under it", Leasing, "held")
+@bug("W-01", "a lost lease is not told: work goes on under it", LeaseState, "held")
 def _(self: Any, now: float) -> Any:
     told = self.__dict__.setdefault("_never_stopped", {})
     told.update(_held(self, now))
@@ -93,7 +103,7 @@ def _(stored: Any, expected: Any) -> None:
         raise Conflict(stored)
 
 
-@bug("W-02", "a take keeps the epoch", leasing, "taken")
+@bug("W-02", "a take keeps the epoch", state, "taken")
 def _(row: Any, owner: str) -> Any:
     return replace(row, lease_owner=owner, lease_count=row.lease_count + 1, given_to=None)
 
@@ -109,24 +119,24 @@ def _(self: Any, *args: Any, **named: Any) -> None:
     _init(self, *args[:4], name, **{**named, "incarnation": "1"})
 
 
-@bug("W-04", "a renewal without an answer is never read again", Leasing, "refused")
+@bug("W-04", "a renewal without an answer is never read again", LeaseState, "refused")
 def _(self: Any, did: Any, current: Any, now: float) -> None:
     if not isinstance(did, Renew | RequestHandover):
         _refused(self, did, current, now)
 
 
-@bug("W-05", "a write without an answer is believed to have happened", Leasing, "unanswered")
+@bug("W-05", "a write without an answer is believed to have happened", LeaseState, "unanswered")
 def _(self: Any, did: Any, now: float) -> None:
     if isinstance(did, Take | Save | Release):
         self.done(did, now)
 
 
-@bug("W-06", "a worker that cannot renew goes on", Leasing, "working")
+@bug("W-06", "a worker that cannot renew goes on", LeaseState, "working")
 def _(self: Any, now: float) -> bool:
     return self._renewed_at > float("-inf") and not self._stalled(now)
 
 
-@bug("W-06", "a worker that was away believes what it held", Leasing, "_notice_lapse")
+@bug("W-06", "a worker that was away believes what it held", LeaseState, "_notice_lapse")
 def _(self: Any, now: float) -> None:
     return
 
@@ -146,23 +156,23 @@ def _(self: Any, row: Any) -> None:
         _remember(self, row)
 
 
-@bug("W-09", "only a leader deals, and a dead one stays leader", Dealing, "mine")
+@bug("W-09", "only a leader deals, and a dead one stays leader", FreeLeases, "mine")
 def _(self: Any, ledger: Any, peers: Any, now: float) -> list[str]:
     return _mine(self, ledger, peers, now) if self._me <= min(peers._seen, default="~") else []
 
 
-@bug("W-10", "the heart beats on when the work has died", Leasing, "_stalled")
+@bug("W-10", "the heart beats on when the work has died", LeaseState, "_stalled")
 def _(self: Any, now: float) -> bool:
     return False
 
 
-@bug("W-11", "a lease that was given waits for its asker for ever", Dealing, "mine")
+@bug("W-11", "a lease that was given waits for its asker for ever", FreeLeases, "mine")
 def _(self: Any, ledger: Any, peers: Any, now: float) -> list[str]:
     mine = _mine(self, ledger, peers, now)
     return [i for i in mine if ledger.rows[i].given_to in (None, self._me)]
 
 
-@bug("W-12", "a worker that leaves takes leases", Leasing, "decide")
+@bug("W-12", "a worker that leaves takes leases", LeaseState, "decide")
 def _(self: Any, now: float, today: Any) -> Any:
     left, self.leaving = self.leaving, False
     decided = _decide(self, now, today)
@@ -175,21 +185,21 @@ def _(self: Any) -> Any:
     return [s.beat for w, s in sorted(self._seen.items()) if s.beat and not self.dead(w)]
 
 
-BUGS[-1] = replace(BUGS[-1], changes=(*BUGS[-1].changes, (Leasing, "goodbye", lambda _: None)))
+BUGS[-1] = replace(BUGS[-1], changes=(*BUGS[-1].changes, (LeaseState, "goodbye", lambda _: None)))
 
 
-@bug("W-13", "what nobody has room for is not said", leasing_dealing, "level_of")
+@bug("W-13", "what nobody has room for is not said", free_leases, "level_of")
 def _(total: int, loads: Any) -> Level:
     return Level(level_of(total, loads).level, 0)
 
 
-@bug("W-13", "finished shards count as held", Dealing, "loads")
+@bug("W-13", "finished shards count as held", FreeLeases, "loads")
 def _(self: Any, ledger: Any, peers: Any, coming: Any = None) -> Any:
     coming = {**(coming or {}), self._me: (coming or {}).get(self._me, 0) + len(ledger.completed)}
     return _loads(self, ledger, peers, coming)
 
 
-@bug("W-14", "a deleted row is not made again", Making, "make")
+@bug("W-14", "a deleted row is not made again", MissingRows, "make")
 def _(self: Any, header: Any, ledger: Any, peers: Any, now: float) -> Any:
     known = self.__dict__.setdefault("_known", set())
     known.update(ledger.rows)
@@ -197,12 +207,12 @@ def _(self: Any, header: Any, ledger: Any, peers: Any, now: float) -> Any:
     return (i for i in made if not isinstance(i, Create) or i.new.shard_id not in known)
 
 
-@bug("W-14", "a row that is made again begins with its first epoch", Making, "moved")
+@bug("W-14", "a row that is made again begins with its first epoch", MissingRows, "moved")
 def _(self: Any, header: Any, now: float) -> None:
     self._first_epoch, self._moved_at = 1, now
 
 
-@bug("W-15", "leases of nobody are passed over", leasing_dealing, "free_shards")
+@bug("W-15", "leases of nobody are passed over", free_leases, "free_shards")
 def _(ledger: Any, peers: Any, me: str) -> set[str]:
     return {i for o, ids in ledger.owned.items() if o and o != me and peers.dead(o) for i in ids}
 
@@ -212,7 +222,7 @@ def _(self: Any, *args: Any, **named: Any) -> None:
     _init(self, *args[:3], "a", *args[4:], **named)
 
 
-@bug("W-17", "a difference of two is called balanced", leasing_handover, "wanted_from_others")
+@bug("W-17", "a difference of two is called balanced", handover, "wanted_from_others")
 def _(mine: Any, others: Any, level: int) -> int:
     most = max((load.held for load in others), default=0)
     return int(mine.room(level)) if most > mine.held + 2 else 0
@@ -263,15 +273,13 @@ def _tenure(row: Any) -> Any:
 
 
 def _finished_but_owned(row: Any, gap: str = "") -> Any:
-    return replace(leasing_rows.finished(row, gap), given_to=row.lease_owner)
+    return replace(rows.finished(row, gap), given_to=row.lease_owner)
 
 
-BUGS[-1] = replace(
-    BUGS[-1], changes=(*BUGS[-1].changes, (leasing, "finished", _finished_but_owned))
-)
+BUGS[-1] = replace(BUGS[-1], changes=(*BUGS[-1].changes, (state, "finished", _finished_but_owned)))
 
 
-@bug("L-10", "finished rows are deleted at once", leasing, "clean")
+@bug("L-10", "finished rows are deleted at once", state, "clean")
 def _(ledger: Any, *_: Any) -> Any:
     return [Delete(ledger.rows[i]) for i in sorted(ledger.completed)]
 
@@ -283,14 +291,14 @@ def _(self: Any) -> list[str]:
     return [i for i in self.listed if i not in self.rows and i not in parents]
 
 
-@bug("L-12", "a child under a parent that looks open is let go", leasing_ledger, "trace")
+@bug("L-12", "a child under a parent that looks open is let go", ledger, "trace")
 def _(listed: Any, **known: Any) -> Any:
     closed = {s.id for s in listed if s.closed}
     cut = [replace(s, parents=tuple(p for p in s.parents if p in closed)) for s in listed]
     return trace(cut, **known)
 
 
-@bug("L-13", "only who finished the parents makes their children's rows", Making, "make")
+@bug("L-13", "only who finished the parents makes their children's rows", MissingRows, "make")
 def _(self: Any, *args: Any) -> Any:
     ended, listed = self.__dict__.get("_ended", set()), args[1].listed
     for i in _make(self, *args):
@@ -304,7 +312,7 @@ def _done_and_known(self: Any, did: Any, *args: Any) -> None:
     _done(self, did, *args)
 
 
-BUGS[-1] = replace(BUGS[-1], changes=(*BUGS[-1].changes, (Leasing, "done", _done_and_known)))
+BUGS[-1] = replace(BUGS[-1], changes=(*BUGS[-1].changes, (LeaseState, "done", _done_and_known)))
 
 
 @bug("L-14", "a listing is believed for ever", Coordinator, "_list")
@@ -332,7 +340,7 @@ class _SameAge:
 # --- a query that starts again --------------------------------------------------------------
 
 
-@bug("D4", "an unfinished batch is replayed whoever had the shard since", Leasing, "claim",
+@bug("D4", "an unfinished batch is replayed whoever had the shard since", LeaseState, "claim",
      succeeds=lambda self, i, _: i in self.mine)  # fmt: skip
 def _(self: Any, shard_id: str, epoch: int) -> Any:
     row = self.ledger.rows.get(shard_id)
@@ -346,7 +354,7 @@ def _(self: Any, coordinator: Any, ranges: Any) -> Any:
     del self._task
 
 
-@bug("K-45", "a hand-over does not wait for the running batch", Leasing, "_tell")
+@bug("K-45", "a hand-over does not wait for the running batch", LeaseState, "_tell")
 def _(self: Any, now: float) -> Any:
     for shard_id in self._handovers.giving:
         if shard_id in self._work:
@@ -354,7 +362,7 @@ def _(self: Any, now: float) -> Any:
     return _tell(self, now)
 
 
-@bug("K-48", "an end that was not answered is not tried again", Leasing, "_saves")
+@bug("K-48", "an end that was not answered is not tried again", LeaseState, "_saves")
 def _(self: Any, now: float) -> Any:
     tried = self.__dict__.setdefault("_tried", set())
     for save in _saves(self, now):

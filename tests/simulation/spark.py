@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from shardline.core.leasing_times import LeaseTimes
+from shardline.core.leasing.times import LeaseTimes
 from shardline.core.promise import Fence
 from shardline.core.shards import After, Position, SequenceNumber
 from shardline.errors import LeaseLost, ServiceError

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from shardline.core.leasing_rows import Header, Heartbeat, LeaseRow
+    from shardline.core.leasing.rows import Header, Heartbeat, LeaseRow
     from shardline.leases.port import RowPage
     from tests.simulation.stream import SimStream
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from shardline.core.leasing_rows import LeaseRow
+    from shardline.core.leasing.rows import LeaseRow
 
 FAULTY_SECONDS = 8 * LEASE_SECONDS
 HEALING_SECONDS = 14 * LEASE_SECONDS

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from shardline.core.shards import HASH_SPACE_END
 from shardline.local import Service
-from shardline.local.kinesis_records import put_records
+from shardline.local.kinesis.records import put_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

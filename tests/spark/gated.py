@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import shardline
-from shardline.cli.demo_recorder import LOG_VARIABLE, Recorder
+from shardline.cli.demo.recorder import LOG_VARIABLE, Recorder
 
 if TYPE_CHECKING:
-    from shardline.spark.consumer import FailurePolicy, ShardBatch
+    from shardline.consumer.consumer import FailurePolicy, ShardBatch
 
 
 class Gated(Recorder):

@@ -10,17 +10,18 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from shardline.cli.demo_workers import Worker, tell
-from shardline.core.leasing_rows import worker_name
+from shardline.cli.demo.workers import Worker, tell
+from shardline.core.leasing.rows import worker_name
 from shardline.core.promise import PromiseChecker, Verdict
-from shardline.leases.opening import open_table
+from shardline.leases.address import open_table
 from shardline.local.service import Service
 from shardline.local.traffic import Traffic
+from shardline.services.access import Access
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from shardline.core.leasing_rows import LeaseRow
+    from shardline.core.leasing.rows import LeaseRow
 
 STREAM: Final = "orders"
 APP: Final = "demo"
@@ -71,7 +72,7 @@ class Team:
         self.members: list[Member] = []
         self._lease_table = lease_table or f"sqlite:///{folder}/leases.db"
         self._lease_endpoint_url = lease_endpoint_url
-        self.table = open_table(self._lease_table, endpoint_url=lease_endpoint_url)
+        self.table = open_table(self._lease_table, Access(endpoint_url=lease_endpoint_url))
         self.table.prepare()
 
     def __enter__(self) -> Self:

@@ -10,7 +10,7 @@ import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from shardline.cli.demo_recorder import LOG_VARIABLE
+from shardline.cli.demo.recorder import LOG_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +48,7 @@ def events_of(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
 
 def worker(stream: Stream) -> list[str]:
     return [
-        *("run", "shardline.cli.demo_recorder:Recorder"),
+        *("run", "shardline.cli.demo.recorder:Recorder"),
         *("--stream", f"kinesis://{stream.name}", "--app", "billing", "--master", "local[1]"),
         *("--endpoint-url", stream.endpoint_url, "--status-seconds", "1"),
     ]

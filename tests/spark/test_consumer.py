@@ -12,10 +12,10 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.errors import StreamingQueryException
 
+from shardline.consumer.consumer import ShardBatch, ShardConsumer
 from shardline.core.promise import Fence, RecordRef
 from shardline.errors import ConfigurationError
-from shardline.leases.opening import open_table
-from shardline.spark.consumer import ShardBatch, ShardConsumer
+from shardline.leases.address import open_table
 from shardline.spark.consuming import consume
 from tests.spark.streams import Stream, wait_until
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from shardline.local.dynamodb_streams_changes import Item
+    from shardline.local.dynamodb_streams.changes import Item
     from shardline.local.service import Service
 
 COLUMNS = [

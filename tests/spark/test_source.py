@@ -17,9 +17,9 @@ import pytest
 
 import shardline
 from shardline.core.offsets import Offset
-from shardline.spark.lag import LagListener, QueryLag
+from shardline.spark.driver.lag import LagListener, QueryLag
 from tests.spark.streams import SERVERS, Consumer, Stream, wait_until
-from tests.unit.spark.test_aggregation import aggregate
+from tests.unit.spark.executor.test_aggregation import aggregate
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -115,7 +115,7 @@ def test_an_import_against_the_direction_is_found(path: str, source: str) -> Non
         ("shardline/core/a.py", "from shardline.errors import GapError"),
         ("shardline/cli/a.py", "from shardline.local import Service\nimport typer"),
         ("shardline/__init__.py", "from shardline.streams import stream"),
-        ("pyspark_kinesis/__init__.py", "from shardline.spark.source import KinesisSource"),
+        ("pyspark_kinesis/__init__.py", "from shardline.spark.driver.source import KinesisSource"),
     ],
 )
 def test_an_import_along_the_direction_is_left_alone(path: str, source: str) -> None:

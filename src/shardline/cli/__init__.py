@@ -5,12 +5,12 @@ from __future__ import annotations
 import typer
 
 from shardline.cli.dashboard import dashboard
-from shardline.cli.demo import demo
+from shardline.cli.demo.command import demo
 from shardline.cli.doctor import doctor
-from shardline.cli.leases import ShowByDefault, release, reset, show
+from shardline.cli.leases.command import ShowByDefault, release, reset, show
 from shardline.cli.local import local
 from shardline.cli.program import Program, example, program
-from shardline.cli.run import run
+from shardline.cli.run.command import run
 from shardline.cli.shards import shards
 from shardline.cli.tail import tail
 

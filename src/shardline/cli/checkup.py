@@ -97,7 +97,7 @@ class Checkup:
         They are needed only by who asks about a stream or a table: a first look at this machine
         should not end badly because it has never heard of AWS.
         """
-        from shardline.services.clients import Access, make_client
+        from shardline.services.access import Access, make_client
 
         try:
             client = make_client("kinesis", Access(**self._place))
@@ -116,10 +116,11 @@ class Checkup:
     def stream(self, address: str) -> Iterator[Finding]:
         """Describe, list and read a stream, as every reader must."""
         from shardline.core.shards import TRIM_HORIZON
-        from shardline.services.connecting import connect
+        from shardline.services.access import Access
+        from shardline.services.connection import connect
 
         try:
-            service = connect(address, **self._place)
+            service = connect(address, Access(**self._place))
         except ShardlineError as error:
             yield _from_error("stream", error)
             return
@@ -147,12 +148,13 @@ class Checkup:
         self, address: str, app: str | None, endpoint_url: str | None
     ) -> Iterator[Finding]:
         """Read from a lease table; creates nothing."""
-        from shardline.leases.opening import open_table
+        from shardline.leases.address import open_table
+        from shardline.services.access import Access
 
         try:
             place = self._place.copy()
             place["endpoint_url"] = endpoint_url
-            table = open_table(address, **place)
+            table = open_table(address, Access(**place))
         except ShardlineError as error:
             yield _from_error("lease table", error)
             return

@@ -16,7 +16,7 @@ from shardline.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from shardline.dashboard.watch import LiveWatch
+    from shardline.observation.watch import LiveWatch
 
 _PATIENCE_SECONDS = 5.0
 """A page that is watched should rather say what is wrong than wait."""
@@ -64,14 +64,15 @@ def dashboard(
 
     It listens on 127.0.0.1 only. From another machine: ssh -L 8765:127.0.0.1:8765 HOST.
     """
-    from shardline.cli.lease_tables import lease_table_for
+    from shardline.cli.leases.tables import lease_table_for
     from shardline.cli.output import print_json
-    from shardline.dashboard.letters import open_letters
-    from shardline.dashboard.meter import Meter
-    from shardline.dashboard.watch import LiveWatch
     from shardline.errors import ConfigurationError
+    from shardline.observation.dead_letter_reader import open_letters
+    from shardline.observation.meter import Meter
+    from shardline.observation.watch import LiveWatch
+    from shardline.services.access import Access
     from shardline.services.calls import Patience
-    from shardline.services.connecting import connect
+    from shardline.services.connection import connect
 
     if token is not None and len(token) < 8:
         raise ConfigurationError(
@@ -80,7 +81,7 @@ def dashboard(
     place = Place(region=region, endpoint_url=endpoint_url, profile=profile)
     lease_place = Place(region=region, endpoint_url=lease_endpoint_url, profile=profile)
     letters = open_letters(dead_letters, **place) if dead_letters else None
-    service = connect(stream, **place, patience=Patience(total_seconds=_PATIENCE_SECONDS))
+    service = connect(stream, Access(**place), patience=Patience(total_seconds=_PATIENCE_SECONDS))
     meter = Meter(service) if measure else None
     try:
         with lease_table_for(app, lease_table, lease_place) as table:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from shardline.cli.output import printable, wide_console
-from shardline.dashboard.changes import brief
+from shardline.observation.changes import brief
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from shardline.streams.records import Record
+    from shardline.services.records import Record
 
 _ONE_LINE = 100
 

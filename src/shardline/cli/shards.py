@@ -35,14 +35,15 @@ def shards(
 
     With --app and --lease-table also: who works on each shard, how far it is, and why it waits.
     """
-    from shardline.cli.lease_tables import lease_table_for
+    from shardline.cli.leases.tables import lease_table_for
     from shardline.cli.output import print_json, wide_console
     from shardline.cli.tree import render
-    from shardline.dashboard.sighting import look, views_of
-    from shardline.services.connecting import connect
+    from shardline.observation.observation import look, views_of
+    from shardline.services.access import Access
+    from shardline.services.connection import connect
 
     lease_place = Place(region=region, endpoint_url=lease_endpoint_url, profile=profile)
-    service = connect(stream, region=region, endpoint_url=endpoint_url, profile=profile)
+    service = connect(stream, Access(region=region, endpoint_url=endpoint_url, profile=profile))
     try:
         with lease_table_for(app, lease_table, lease_place) as table:
             sighting = look(service, stream, time.time(), table, app)

@@ -12,7 +12,7 @@ from shardline.cli.options import AsJson, EndpointUrl, Place, Profile, Region, S
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shardline.streams.records import Record
+    from shardline.services.records import Record
     from shardline.streams.stream import Stream
 
 _QUIET_SECONDS = 2.0
@@ -107,9 +107,10 @@ def has_key(record: "Record", key: str) -> bool:
 
 def _require_shard(address: str, shard_id: str, place: Place) -> None:
     from shardline.errors import ShardNotFound
-    from shardline.services.connecting import connect
+    from shardline.services.access import Access
+    from shardline.services.connection import connect
 
-    service = connect(address, **place)
+    service = connect(address, Access(**place))
     try:
         known = service.has_shard(shard_id)
     finally:

@@ -4,15 +4,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shardline.cli.output import duration, printable
-from shardline.dashboard.changes import brief
-from shardline.dashboard.sighting import short_name
+from shardline.observation.changes import brief
+from shardline.observation.observation import short_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rich.console import Console
 
-    from shardline.dashboard.snapshot import ShardView
+    from shardline.observation.snapshot import ShardView
 
 FOLD_ABOVE = 40
 """With more shards than this, closed ones are folded unless a child of theirs is still shown."""

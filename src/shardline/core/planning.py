@@ -23,7 +23,7 @@ from shardline.core.shards import (
     ShardEnd,
     TrimHorizon,
 )
-from shardline.core.starting import Beginning, begin, begin_later
+from shardline.core.starts import Beginning, begin, begin_later
 from shardline.errors import InvalidPosition
 
 if TYPE_CHECKING:

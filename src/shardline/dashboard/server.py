@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
     from types import TracebackType
 
-    from shardline.dashboard.watch import Watch
+    from shardline.observation.watch import Watch
 
     Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -1,6 +1,6 @@
 """Runs the rules of leasing against a lease table and a stream: one thin actor per worker.
 
-The rules are in `core.leasing`; here are only the calls. Everything that talks to the outside is
+The rules are in `core.leasing.state`; here are only the calls. Everything that talks to the outside is
 a generator that yields one call after the other, so that the same code runs in a thread (each
 call made at once) and in a simulator (each call made, delayed, repeated or lost at will).
 
@@ -23,20 +23,20 @@ from functools import partial
 from threading import Event, RLock, Thread
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from shardline.core.leasing import Leasing
-from shardline.core.leasing_instructions import Finish, Instruction, Start, Wait, Yield
-from shardline.core.leasing_rows import EPOCHS_PER_MOVE, Header
+from shardline.core.leasing.instructions import Finish, Instruction, Start, Wait, Yield
+from shardline.core.leasing.rows import EPOCHS_PER_MOVE, Header
+from shardline.core.leasing.state import LeaseState
 from shardline.core.shards import LATEST, TRIM_HORIZON, AtTime, Latest, Position, TrimHorizon
 from shardline.errors import GapError, LeaseLost, ServiceError
 from shardline.leases.port import Conflict, LeaseTable, TableUnavailable
-from shardline.leases.writing import write_of
+from shardline.leases.writes import write_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from shardline.core.leasing_rows import LeaseRow
-    from shardline.core.leasing_times import LeaseTimes
-    from shardline.core.leasing_work import Held
+    from shardline.core.leasing.rows import LeaseRow
+    from shardline.core.leasing.times import LeaseTimes
+    from shardline.core.leasing.work import Held
     from shardline.services.port import StreamService
 
 logger = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ class Coordinator:
         self._work = work
         self._clock = clock
         self._today = today
-        self.leasing: Final = Leasing(
+        self.leasing: Final = LeaseState(
             app_name,
             stream_name,
             f"{worker}/{incarnation or uuid.uuid4().hex}",

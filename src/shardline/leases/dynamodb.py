@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore import exceptions as aws
 
-from shardline.core.leasing_rows import Header, Heartbeat, LeaseRow
+from shardline.core.leasing.rows import Header, Heartbeat, LeaseRow
 from shardline.errors import ConfigurationError, ShardlineError
 from shardline.leases.port import (
     Conflict,
@@ -29,7 +29,7 @@ from shardline.leases.port import (
     position_from_text,
     position_to_text,
 )
-from shardline.services.clients import Access, make_client
+from shardline.services.access import Access, make_client
 from shardline.services.failures import read_failure
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from shardline.core.leasing import Held
+    from shardline.core.leasing.state import Held
     from shardline.leases.coordinator import Coordinator
     from shardline.services.port import Page, StreamService
 

@@ -12,7 +12,7 @@ from shardline.leases.port import Conflict, RowPage
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from shardline.core.leasing_rows import Header, Heartbeat, LeaseRow
+    from shardline.core.leasing.rows import Header, Heartbeat, LeaseRow
 
 Space = tuple[str, str]
 """(app_name, stream_name): the rows of two of them never meet."""

@@ -1,6 +1,6 @@
 """The port of a lease table: few operations, every write conditional, each of them atomic.
 
-A table holds many apps and streams. Three kinds of rows live in it: see `core.leasing_rows`. An
+A table holds many apps and streams. Three kinds of rows live in it: see `core.leasing.rows`. An
 adapter decides nothing; it compares and writes in one step, and says what it found instead.
 
 Consistency. A *consistent* read returns the latest write that was answered before the read began.
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from shardline.core.checkpoints import position_from_json, position_to_json
-from shardline.core.leasing_rows import Header, Heartbeat, LeaseRow
+from shardline.core.leasing.rows import Header, Heartbeat, LeaseRow
 from shardline.errors import ShardlineError
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from sqlalchemy import event
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from shardline.core.leasing_rows import Header, Heartbeat, LeaseRow
+from shardline.core.leasing.rows import Header, Heartbeat, LeaseRow
 from shardline.errors import ConfigurationError
 from shardline.leases.port import (
     Conflict,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from shardline.local.clock import Clock
     from shardline.local.journal import Journal
-    from shardline.local.kinesis_account import Account
+    from shardline.local.kinesis.account import Account
     from shardline.local.refusals import Backend
 
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from shardline.local.dynamodb_streams_control import control
+from shardline.local.dynamodb_streams.control import control
 
 if TYPE_CHECKING:
     from shardline.local.clock import Clock
-    from shardline.local.dynamodb_streams_control import Tables
+    from shardline.local.dynamodb_streams.control import Tables
     from shardline.local.journal import Entry, Journal
-    from shardline.local.kinesis import Kinesis
-    from shardline.local.kinesis_streams import Stream
+    from shardline.local.kinesis.operations import Kinesis
+    from shardline.local.kinesis.streams import Stream
 
 CLOCK: Final = "clock"
 OPERATION: Final = "kinesis"

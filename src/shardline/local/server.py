@@ -13,7 +13,7 @@ import msgspec
 from aiohttp import web
 
 from shardline.local.refusals import Refusal
-from shardline.services import cbor
+from shardline.services.wire import cbor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

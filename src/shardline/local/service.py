@@ -17,12 +17,12 @@ from aiohttp import web
 from shardline.errors import ConfigurationError
 from shardline.local.clock import Clock
 from shardline.local.control import Control
-from shardline.local.dynamodb_streams import DynamoDBStreamsBackend
-from shardline.local.dynamodb_streams_control import Tables
+from shardline.local.dynamodb_streams.control import Tables
+from shardline.local.dynamodb_streams.operations import DynamoDBStreamsBackend
 from shardline.local.faults import Faults
 from shardline.local.journal import Journal
-from shardline.local.kinesis import Kinesis
-from shardline.local.kinesis_account import Account
+from shardline.local.kinesis.account import Account
+from shardline.local.kinesis.operations import Kinesis
 from shardline.local.limits import Limits
 from shardline.local.refusals import Refusal
 from shardline.local.restoring import TABLE, restore

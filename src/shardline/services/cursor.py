@@ -22,7 +22,7 @@ from shardline.core.shards import (
     SequenceNumber,
 )
 from shardline.errors import InvalidPosition, IteratorExpired
-from shardline.services.columns import TIME, time_column
+from shardline.services.wire.columns import TIME, time_column
 
 if TYPE_CHECKING:
     from datetime import datetime

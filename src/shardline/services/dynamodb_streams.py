@@ -24,10 +24,10 @@ from shardline.errors import (
     StreamNotFound,
 )
 from shardline.services.calls import Calls, Patience, service_time_of
-from shardline.services.columns import DYNAMODB_COLUMNS
 from shardline.services.port import Page, StreamDescription
-from shardline.services.wire import answer_in, decode_records_with
-from shardline.services.wire_dynamodb import decode_dynamodb
+from shardline.services.wire.columns import DYNAMODB_COLUMNS
+from shardline.services.wire.dynamodb import decode_dynamodb
+from shardline.services.wire.handler import answer_in, decode_records_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,11 +18,11 @@ from shardline.core.shards import (
 )
 from shardline.errors import InvalidPosition, ServiceError, ShardNotFound, StreamNotFound
 from shardline.services.calls import Calls, Patience, service_time_of
-from shardline.services.columns import KINESIS_COLUMNS
+from shardline.services.cbor_client import speak_cbor
 from shardline.services.port import Page, StreamDescription
-from shardline.services.speaking import speak_cbor
-from shardline.services.wire import answer_in, decode_records_with
-from shardline.services.wire_kinesis import decode_kinesis
+from shardline.services.wire.columns import KINESIS_COLUMNS
+from shardline.services.wire.handler import answer_in, decode_records_with
+from shardline.services.wire.kinesis import decode_kinesis
 
 if TYPE_CHECKING:
     import pyarrow as pa

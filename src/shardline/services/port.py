@@ -30,7 +30,7 @@ class Page:
     """What one read gave. An empty page proves nothing about the shard."""
 
     records: pa.RecordBatch
-    """In written order, with the columns of `services.columns`."""
+    """In written order, with the columns of `services.wire.columns`."""
     next_iterator: str | None
     """None at the end of a closed shard."""
     behind_ms: int | None

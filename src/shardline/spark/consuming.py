@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from shardline.consumer.consumer import DeadLetter
+from shardline.consumer.dead_letters import open_dead_letters
 from shardline.errors import ConfigurationError
 from shardline.services.addresses import parse_address
-from shardline.spark.consumer import DeadLetter
-from shardline.spark.dead_letters import open_dead_letters
+from shardline.spark.executor.sink import FORMAT, sink_for
 from shardline.spark.metrics import Metrics
 from shardline.spark.options import DYNAMODB_STREAMS, KINESIS, read_options
-from shardline.spark.sink import FORMAT, sink_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from shardline.spark.consumer import ShardConsumer
+    from shardline.consumer.consumer import ShardConsumer
 
 logger = logging.getLogger(__name__)
 
@@ -158,7 +158,7 @@ def consume(
     try:
         read = read_options(format_name, options)  # a mistake shows here, before Spark is asked
         if isinstance(consumer.failure, DeadLetter):
-            open_dead_letters(consumer.failure.to, read.connection)
+            open_dead_letters(consumer.failure.to, read.connection.access)
         spark = spark() if callable(spark) else spark
         _refuse_speculation(spark)
         _refuse_twice(spark, query_name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from shardline.core.offsets import Offset
 from shardline.errors import ConfigurationError
-from shardline.spark.tallies import DELIVERIES, LAGS, LEASES, age_of_tally, read_tally
+from shardline.spark.process_metrics import DELIVERIES, LAGS, LEASES, age_of_tally, read_tally
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

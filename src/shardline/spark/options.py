@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import difflib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from shardline.core.shards import LATEST, TRIM_HORIZON, AtTime, Position
 from shardline.errors import ConfigurationError, InvalidPosition
-from shardline.services.speaking import WIRES
-from shardline.spark.tokens import offset_of_token
+from shardline.services.access import Access
+from shardline.services.cbor_client import WIRES
+from shardline.spark.driver.tokens import offset_of_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,7 +23,8 @@ KINESIS: Final = "kinesis"
 DYNAMODB_STREAMS: Final = "dynamodb-streams"
 
 _SHARED: Final = (
-    "region", "endpointUrl", "roleArn", "profile", "startingPosition", "endingPosition",
+    "region", "endpointUrl", "roleArn", "externalId", "profile",
+    "startingPosition", "endingPosition",
     "failOnDataLoss", "maxRecordsPerBatch", "shardsPerTask",
     "appName", "leaseTable", "leaseEndpointUrl", "workerName", "leaseSeconds",
     "withFence", "stopFile",
@@ -57,10 +59,7 @@ class Connection:
     """Where a stream is, and as whom to read it."""
 
     address: str
-    region: str | None = None
-    endpoint_url: str | None = None
-    profile: str | None = None
-    role_arn: str | None = None
+    access: Access = field(default_factory=Access)
     wire: str = "json"
 
 
@@ -93,7 +92,7 @@ class Options:
     item_schema: str | None
     leases: LeaseOptions | None
     with_fence: bool
-    """Add the columns that a consumer's sink needs: see `spark.columns`."""
+    """Add the columns that a consumer's sink needs: see `spark.executor.columns`."""
     stop_file: str | None
     """A file on the driver that asks to plan no more; it is removed when all is let go."""
 
@@ -106,10 +105,7 @@ def read_options(format_name: str, given: Mapping[str, str]) -> Options:
         format=format_name,
         connection=Connection(
             _address(values),
-            region=values.get("region"),
-            endpoint_url=values.get("endpointUrl"),
-            profile=values.get("profile"),
-            role_arn=values.get("roleArn"),
+            _access(values, "endpointUrl"),
             wire=values.get_as("wire", _wire, "json"),
         ),
         start=_LATEST if token else values.get_as("startingPosition", read_position, _LATEST),
@@ -143,15 +139,19 @@ def _leases(values: _Values) -> LeaseOptions | None:
         )
     return LeaseOptions(
         app_name=app_name,
-        table=Connection(
-            table,
-            region=values.get("region"),
-            endpoint_url=values.get("leaseEndpointUrl"),
-            profile=values.get("profile"),
-            role_arn=values.get("roleArn"),
-        ),
+        table=Connection(table, _access(values, "leaseEndpointUrl")),
         worker_name=values.get("workerName"),
         lease_seconds=values.get_as("leaseSeconds", _positive, 10),
+    )
+
+
+def _access(values: _Values, endpoint_option: str) -> Access:
+    return Access(
+        region=values.get("region"),
+        endpoint_url=values.get(endpoint_option),
+        profile=values.get("profile"),
+        role_arn=values.get("roleArn"),
+        external_id=values.get("externalId"),
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from shardline.core.lineage import Lineage, children_of, trace
 from shardline.core.shards import TRIM_HORIZON, After, AtTime, Latest, Position, Shard, TrimHorizon
-from shardline.core.starting import begin, begin_later
+from shardline.core.starts import begin, begin_later
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -20,12 +20,13 @@ from operator import length_hint
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from shardline.errors import ConfigurationError, ServiceError, ShardlineError
-from shardline.services.connecting import connect
+from shardline.services.access import Access
+from shardline.services.connection import connect
 from shardline.streams.gaps import Gap, GapPolicy, OnGap
-from shardline.streams.here import Here
+from shardline.streams.inline_executor import Here
 from shardline.streams.ledger import Ledger
-from shardline.streams.reader import Pace
-from shardline.streams.reading import Reading
+from shardline.streams.merger import Reading
+from shardline.streams.shard_buffer import Pace
 from shardline.streams.tokens import from_token, parse_start, to_token
 
 if TYPE_CHECKING:
@@ -199,6 +200,8 @@ def stream(
     region: str | None = None,
     endpoint_url: str | None = None,
     profile: str | None = None,
+    role_arn: str | None = None,
+    external_id: str | None = None,
     on_gap: OnGap = "fail",
     poll_seconds: float = 0.25,
     patience_seconds: float = 2.0,
@@ -215,18 +218,26 @@ def stream(
     A shard at its tip is read every `poll_seconds`, shards are listed every `list_seconds` and
     whenever one ends. `patience_seconds` is how long a shard may hold up the others' records.
     """
-    service = connect(address, region=region, endpoint_url=endpoint_url, profile=profile)
+    return open_stream(
+        address,
+        position,
+        Access(region, endpoint_url, profile, role_arn, external_id),
+        on_gap=on_gap,
+        poll_seconds=poll_seconds,
+        patience_seconds=patience_seconds,
+        list_seconds=list_seconds,
+        page_size=page_size,
+        connections=connections,
+    )
+
+
+def open_stream(
+    address: str, position: str | datetime | Mapping[str, Any], access: Access, **options: Any
+) -> Stream[Any]:
+    """Open a stream with the `options` of `stream`."""
+    service = connect(address, access)
     try:
-        return Stream(
-            service,
-            position,
-            on_gap=on_gap,
-            poll_seconds=poll_seconds,
-            patience_seconds=patience_seconds,
-            list_seconds=list_seconds,
-            page_size=page_size,
-            connections=connections,
-        )
+        return Stream(service, position, **options)
     except BaseException:
         service.close()
         raise

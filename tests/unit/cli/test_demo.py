@@ -7,13 +7,13 @@ import json
 import pytest
 from rich.console import Console
 
-from shardline.cli.demo_outcome import Outcome
-from shardline.cli.demo_picture import Picture, draw, fitting
-from shardline.cli.demo_readings import Readings
-from shardline.cli.demo_screen import screen_for
-from shardline.cli.demo_workers import Line
+from shardline.cli.demo.outcome import Outcome
+from shardline.cli.demo.picture import Picture, draw, fitting
+from shardline.cli.demo.readings import Readings
+from shardline.cli.demo.screen import screen_for
+from shardline.cli.demo.workers import Line
 from shardline.core.promise import Breach, Fence, RecordRef, Verdict
-from tests.unit.dashboard.situations import START, Situation
+from tests.unit.observation.situations import START, Situation
 
 
 def busy(splits: int = 6) -> Situation:

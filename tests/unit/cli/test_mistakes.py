@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from shardline.cli import app
-from shardline.core.leasing_rows import LeaseRow
-from shardline.leases.opening import open_table
+from shardline.core.leasing.rows import LeaseRow
+from shardline.leases.address import open_table
 from shardline.local import Service
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from shardline.cli.printing import as_plain, payload_text
 from shardline.cli.since import parse_since
 from shardline.cli.tail import has_key
 from shardline.errors import InvalidPosition
-from shardline.streams.records import DynamoDBRecord, KinesisRecord
+from shardline.services.records import DynamoDBRecord, KinesisRecord
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 

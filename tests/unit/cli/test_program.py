@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from shardline import errors
 from shardline.cli import app
 from shardline.cli.program import ExitCode, _Sparing, exit_code_of, for_command_line
-from shardline.cli.run_report import judge_failure
+from shardline.cli.run.report import judge_failure
 from shardline.leases.port import TableUnavailable
 
 if TYPE_CHECKING:

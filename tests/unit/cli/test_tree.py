@@ -9,7 +9,7 @@ from rich.console import Console
 
 from shardline.cli.output import duration, printable
 from shardline.cli.tree import FOLD_ABOVE, render, rows_of, unfolded
-from shardline.dashboard.snapshot import ShardView
+from shardline.observation.snapshot import ShardView
 
 
 def view(shard_id: str, *parents: str, state: str = "open", **more: object) -> ShardView:

@@ -14,12 +14,12 @@ import pytest
 
 from shardline.dashboard.server import PageServer
 from shardline.errors import ConfigurationError
-from tests.unit.dashboard.situations import Situation
+from tests.unit.observation.situations import Situation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shardline.dashboard.snapshot import Snapshot
+    from shardline.observation.snapshot import Snapshot
 
 TOKEN = "open sesame"  # noqa: S105
 

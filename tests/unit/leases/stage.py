@@ -6,14 +6,14 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from shardline.core.leasing_times import LeaseTimes
+from shardline.core.leasing.times import LeaseTimes
 from shardline.core.shards import After, HashRange, SequenceNumber, Shard
 from shardline.leases.coordinator import Coordinator
 from shardline.leases.memory import MemoryLeaseTable
 from shardline.services.port import StreamDescription
 
 if TYPE_CHECKING:
-    from shardline.core.leasing_rows import LeaseRow
+    from shardline.core.leasing.rows import LeaseRow
     from shardline.core.shards import Position
 
 BIRTH = datetime(2026, 1, 1, tzinfo=UTC)

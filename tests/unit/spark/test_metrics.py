@@ -14,12 +14,12 @@ import pytest
 
 from shardline.core.offsets import Gap, Offset, Range
 from shardline.core.shards import SHARD_END, TRIM_HORIZON
-from shardline.spark.delivering import Counts
+from shardline.spark.executor.delivery import Counts
+from shardline.spark.executor.sink import ConsumerWriter, Delivered
 from shardline.spark.logs import log_to_stderr
 from shardline.spark.metrics import Figures, Metrics, figures, line_of
 from shardline.spark.options import Connection
-from shardline.spark.sink import ConsumerWriter, Delivered
-from shardline.spark.tallies import (
+from shardline.spark.process_metrics import (
     DELIVERIES,
     LAGS,
     LEASES,
@@ -29,7 +29,7 @@ from shardline.spark.tallies import (
     write_tally,
 )
 from tests.servers.process import free_port
-from tests.unit.spark.leased_world import World
+from tests.unit.spark.driver.leased_world import World
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,8 +9,8 @@ from pyspark.sql.types import StructType
 
 from shardline.core.shards import LATEST, TRIM_HORIZON, After, AtTime, SequenceNumber
 from shardline.errors import ConfigurationError
+from shardline.spark.driver.source import DynamoDBStreamsSource, KinesisSource
 from shardline.spark.options import DYNAMODB_STREAMS, KINESIS, read_options
-from shardline.spark.source import DynamoDBStreamsSource, KinesisSource
 
 ORDERS = {"streamName": "orders"}
 

@@ -8,7 +8,7 @@ import pytest
 
 from shardline.core.shards import TRIM_HORIZON, After, SequenceNumber
 from shardline.errors import ConfigurationError, GapError
-from shardline.local.kinesis_twin import KinesisTwin
+from shardline.local.kinesis.twin import KinesisTwin
 from shardline.streams.stream import Stream
 from tests.unit.streams.world import World, names
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shardline.local.kinesis_twin import KinesisTwin
+from shardline.local.kinesis.twin import KinesisTwin
 from shardline.streams.stream import Stream
 from tests.unit.streams.world import World, names
 

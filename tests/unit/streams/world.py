@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from shardline.local.clock import Clock
-from shardline.local.dynamodb_streams_control import Tables
-from shardline.local.dynamodb_twin import DynamoDBTwin
+from shardline.local.dynamodb_streams.control import Tables
+from shardline.local.dynamodb_streams.twin import DynamoDBTwin
 from shardline.streams.stream import Stream
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""`shardline demo`: the whole promise on one machine."""

@@ -1,0 +1,232 @@
+"""The demo's story: traffic, two workers, reshards, a kill, a clean stop, and the judgement."""
+
+import time
+from typing import TYPE_CHECKING
+
+from shardline.cli.demo.readings import Readings
+from shardline.errors import ShardlineError
+from shardline.observation.changes import named
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+    from contextlib import ExitStack
+    from pathlib import Path
+
+    from shardline.cli.demo.outcome import Outcome
+    from shardline.cli.demo.screen import Screen
+    from shardline.cli.demo.workers import Worker
+    from shardline.core.promise import Verdict
+    from shardline.local.traffic import Traffic
+
+_STREAM = "demo"
+_PATIENCE_SECONDS = 300.0
+_LOOK_SECONDS = 0.4
+
+
+class Story:
+    """The demo, step by step."""
+
+    def __init__(
+        self,
+        cleaning: "ExitStack",
+        folder: "Path",
+        screen: "Screen",
+        *,
+        reshards: int,
+        keys: int,
+        pause_seconds: float,
+    ) -> None:
+        from shardline.cli.demo.picture import Picture
+        from shardline.dashboard.server import PageServer
+        from shardline.leases.address import open_table
+        from shardline.local.service import Service
+        from shardline.observation.watch import LiveWatch
+        from shardline.services.access import Access
+        from shardline.services.connection import connect
+
+        self._began = time.monotonic()
+        self._cleaning, self._folder, self._screen = cleaning, folder, screen
+        self._reshards, self._keys, self._pause_seconds = reshards, keys, pause_seconds
+        self._service: Service = cleaning.enter_context(Service())
+        self._client = self._service.client("kinesis")
+        self._client.create_stream(StreamName=_STREAM, ShardCount=4)
+        self._lease_table = f"sqlite:///{folder}/leases.db"
+        table = open_table(self._lease_table)
+        table.prepare()
+        address = f"kinesis://{_STREAM}"
+        stream = connect(address, Access(endpoint_url=self._service.endpoint_url))
+        self._readings = Readings()
+        self._watch = LiveWatch(address, stream, table, "demo", self._readings)
+        self.page_url = cleaning.enter_context(PageServer(self._watch)).url
+        self._picture: Picture = Picture(page=self.page_url)
+        self._traffic: list[Traffic] = []
+        self._workers: list[Worker] = []
+        self._resharded = 0
+        self._fail_over_seconds: float | None = None
+        self._say(f"a Kinesis of our own at {self._service.endpoint_url}, 4 shards")
+        self._say(f"all of this as a page: {self.page_url}")
+
+    def tell(self, rng: "random.Random") -> "Outcome":
+        """Run the whole story and return what came of it."""
+        from shardline.cli.demo.outcome import Outcome
+
+        doomed, heir = self._start("ada"), self._start("grace")
+        self._say("two Spark workers start: ada and grace")
+        self._until(lambda: bool(self._watch.snapshot().workers), "starting Spark")
+        # Few at first: while Spark warms up, a machine with two cores has enough to do.
+        few, many = self._keys // 10, self._keys
+        self._write([f"key-{n}" for n in range(few)], writers=1, pause_seconds=0.02)
+        self._until(lambda: bool(doomed.log.lines and heir.log.lines), "starting Spark")
+        self._write([f"key-{n}" for n in range(few, many)], writers=4, pause_seconds=0.005)
+        self._picture.workers.update(ada="reads", grace="reads")
+        self._say("both workers read")
+        self._next_step()
+        for _ in range(self._reshards // 2):
+            self._reshard(rng)
+        self._next_step()
+        self._kill(doomed, heir)
+        self._next_step()
+        for _ in range(self._reshards - self._reshards // 2):
+            self._reshard(rng)
+        self._next_step()
+        for traffic in self._traffic:
+            traffic.stop()
+        self._say(f"the writers stop after {self._written:,} events")
+        self._until(lambda: self._readings.total >= self._written, "catching up")
+        self._next_step()
+        clean_stop_seconds = self._stop(heir)
+        verdict = self._judge()
+        self._watch.judge(verdict)
+        self._picture.page = ""  # who keeps it is told where it is, below the verdict
+        self._next_step()
+        return Outcome(
+            verdict,
+            self._resharded,
+            self._fail_over_seconds,
+            clean_stop_seconds,
+            time.monotonic() - self._began,
+        )
+
+    @property
+    def _written(self) -> int:
+        return sum(traffic.count for traffic in self._traffic)
+
+    def _write(self, keys: list[str], *, writers: int, pause_seconds: float) -> None:
+        from shardline.local.traffic import Traffic
+
+        traffic = Traffic(
+            self._client, _STREAM, keys, writers=writers, pause_seconds=pause_seconds
+        ).start()
+        self._cleaning.callback(traffic.end)
+        self._traffic.append(traffic)
+        who = "1 writer puts" if writers == 1 else f"{writers} writers put"
+        self._say(f"{who} numbered events under {len(keys)} keys")
+
+    def _start(self, name: str) -> "Worker":
+        from shardline.cli.demo.workers import Worker
+
+        worker = Worker(
+            name,
+            self._folder,
+            stream=f"kinesis://{_STREAM}",
+            endpoint_url=self._service.endpoint_url,
+            lease_table=self._lease_table,
+        )
+        self._cleaning.callback(worker.kill)
+        self._workers.append(worker)
+        self._picture.workers[name] = "starts"
+        return worker
+
+    def _reshard(self, rng: "random.Random") -> None:
+        from shardline.local.traffic import reshard_once
+
+        reshard_once(self._client, _STREAM, rng, most_open=6)  # what it did is seen by watching
+        self._resharded += 1
+        written = self._written
+        again_at = time.monotonic() + self._pause_seconds
+
+        def settled() -> bool:
+            shards = self._picture.snapshot.shards if self._picture.snapshot else ()
+            return (
+                self._readings.total >= written
+                and not any(shard.waits_for for shard in shards)
+                and time.monotonic() >= again_at
+            )
+
+        self._until(settled, "reading through a reshard")
+
+    def _kill(self, doomed: "Worker", heir: "Worker") -> None:
+        def held_by_it() -> set[str]:
+            shards = self._watch.snapshot().shards
+            return {s.id for s in shards if (s.owner or "").startswith(f"{doomed.name}/")}
+
+        self._until(lambda: bool(held_by_it()), "sharing the shards")
+        held = held_by_it()
+        doomed.kill()
+        killed_at, began = time.time(), time.monotonic()
+        self._picture.workers["ada"] = "killed"
+        self._say(f"kill -9 of ada, which holds {named(sorted(held))}")
+
+        def taken_over() -> bool:
+            return any(line.shard_id in held and line.at > killed_at for line in heir.log.lines)
+
+        self._until(taken_over, "failing over")
+        self._fail_over_seconds = time.monotonic() - began
+        self._say(f"grace reads on with ada's shards after {self._fail_over_seconds:.1f} s")
+
+    def _stop(self, worker: "Worker") -> float:
+        began = time.monotonic()
+        self._say(f"SIGTERM to {worker.name}, as a deployment sends it")
+        worker.ask_to_stop()
+        worker.wait(60)
+        seconds = time.monotonic() - began
+        self._picture.workers[worker.name] = "stopped"
+        self._say(f"{worker.name} {worker.last_words().removesuffix(', nothing to repeat')}")
+        return seconds
+
+    def _until(self, done: "Callable[[], bool]", doing: str) -> None:
+        """Draw and read the logs until something is so; a worker that dies ends the demo."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while not done():
+            time.sleep(_LOOK_SECONDS)
+            self._draw()
+            for worker in self._workers:
+                if not worker.alive and self._picture.workers[worker.name] != "killed":
+                    raise ShardlineError(f"worker {worker.name} ended: {worker.last_words()}")
+            if time.monotonic() > deadline:
+                raise ShardlineError(f"{doing} took longer than {_PATIENCE_SECONDS:.0f} s")
+
+    def _say(self, text: str) -> None:
+        """Tell it where everything else that happens is told: in what is watched."""
+        self._watch.note(text)
+        self._draw()
+
+    def _next_step(self) -> None:
+        self._picture.step += 1
+        self._draw()
+
+    def _draw(self) -> None:
+        picture, now = self._picture, time.monotonic()
+        for worker in self._workers:
+            self._readings.add(worker.log.read_on(), now)
+        picture.seconds = now - self._began
+        picture.written = self._written
+        picture.read = self._readings.total
+        picture.shard_rates = self._readings.rates(now)
+        picture.records_per_second = sum(picture.shard_rates.values())
+        picture.snapshot = self._watch.snapshot()
+        self._screen.show(picture)
+
+    def _judge(self) -> "Verdict":
+        from shardline.cli.demo.workers import tell
+        from shardline.core.promise import PromiseChecker
+
+        checker = PromiseChecker()
+        for shard in self._client.list_shards(StreamName=_STREAM)["Shards"]:
+            parents = (shard.get("ParentShardId"), shard.get("AdjacentParentShardId"))
+            checker.shard(shard["ShardId"], [parent for parent in parents if parent])
+        for traffic in self._traffic:
+            traffic.tell(checker)
+        tell(checker, [worker.log for worker in self._workers])
+        return checker.verdict()

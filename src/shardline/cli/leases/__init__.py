@@ -1,0 +1,1 @@
+"""`shardline leases`: who holds what, and how to change it."""

@@ -1,0 +1,112 @@
+"""How lease rows are changed by hand: which ones, what to say, and what to refuse."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import typer
+
+from shardline.cli.options import Place
+from shardline.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from shardline.core.leasing.rows import LeaseRow
+    from shardline.core.shards import Position
+    from shardline.leases.port import LeaseTable
+
+
+def listed(stream: str, place: Place) -> frozenset[str]:
+    """Return the ids of the shards that the stream has."""
+    from shardline.services.access import Access
+    from shardline.services.connection import connect
+
+    service = connect(stream, Access(**place))
+    try:
+        return frozenset(shard.id for shard in service.list_shards())
+    finally:
+        service.close()
+
+
+def chosen(
+    table: "LeaseTable", app: str, stream: str, shards: list[str] | None, everything: bool
+) -> "Iterator[LeaseRow]":
+    """Yield the rows that were named, or all of them."""
+    from shardline.observation.observation import read_all_rows
+    from shardline.services.addresses import parse_address
+
+    if bool(shards) == everything:
+        raise ConfigurationError("name the shards, or pass --all")
+    rows = {
+        row.shard_id: row for row in read_all_rows(table, app, parse_address(stream).stream_name)
+    }
+    if not rows:
+        raise ConfigurationError(f"there are no leases of {app!r} on {stream}: check --app")
+    for shard_id in shards or rows:
+        if shard_id not in rows:
+            raise ConfigurationError(
+                f"{app!r} has no lease for {shard_id}: `shardline leases {stream} …` lists them"
+            )
+        yield rows[shard_id]
+
+
+def change(
+    table: "LeaseTable",
+    rows: "list[LeaseRow]",
+    make: "Callable[[LeaseRow], LeaseRow]",
+    lines: list[str],
+    *,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+    left_alone: "Sequence[str]" = (),
+) -> None:
+    """Say what would be done, ask, do it, and let the workers look.
+
+    `left_alone` are shards that were meant, too, and are finished and gone from the stream.
+    """
+    from shardline.cli.output import print_json
+
+    if not as_json:
+        for line in lines:
+            typer.echo(("would " if dry_run else "") + line)
+        for shard_id in left_alone:
+            typer.echo(f"{shard_id} stays finished: the stream no longer has it")
+        if not lines:
+            typer.echo("nothing to do")
+    if rows and not dry_run:
+        if not yes:
+            typer.confirm(f"Do this to {len(rows)} leases?", abort=True, err=True)
+        for row in rows:
+            table.swap_row(make(row), row)
+        header = table.read_header(rows[0].app_name, rows[0].stream_name)
+        if header is not None:
+            table.bump(header)  # so that workers look at once
+    if as_json:
+        print_json({"done": not dry_run, "changes": lines, "left_alone": list(left_alone)})
+
+
+def require_nobody_works(table: "LeaseTable", rows: "list[LeaseRow]") -> None:
+    """Refuse while workers may run: they remember what they completed, and would not look again."""
+    owners = {row.lease_owner for row in rows if row.lease_owner}
+    for row in rows[:1]:
+        owners |= {beat.worker for beat in table.read_heartbeats(row.app_name, row.stream_name)}
+    if owners:
+        raise ConfigurationError(
+            f"{min(owners)} ({len(owners)} in all) may still work: stop the workers first, "
+            "or pass --force if they are dead"
+        )
+
+
+def moved(row: "LeaseRow", position: "Position") -> "LeaseRow":
+    """Return a row that nobody holds and whose reading begins at a position."""
+    return replace(
+        row,
+        checkpoint=position,
+        completed=False,
+        lease_owner=None,
+        given_to=None,
+        as_of=None,
+        gap="",
+        lease_count=row.lease_count + 1,
+    )

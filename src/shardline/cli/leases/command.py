@@ -1,0 +1,187 @@
+"""`shardline leases`: who holds what and how far it is; release and reset, after asking."""
+
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from shardline.cli.options import (
+    AsJson,
+    EndpointUrl,
+    LeaseEndpointUrl,
+    Place,
+    Profile,
+    Region,
+    StreamAddress,
+)
+from shardline.errors import ConfigurationError, InvalidPosition
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from shardline.core.shards import Position
+    from shardline.leases.port import LeaseTable
+
+AppName = Annotated[str, typer.Option("--app", help="The application whose leases these are.")]
+TableAddress = Annotated[
+    str,
+    typer.Option(
+        "--lease-table", help="dynamodb://TABLE, sqlite:///FILE or postgresql://HOST/DATABASE."
+    ),
+]
+ShardIds = Annotated[list[str] | None, typer.Argument(metavar="SHARD...", help="Which shards.")]
+Everything = Annotated[bool, typer.Option("--all", help="All shards of the application.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and do nothing.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+class ShowByDefault(TyperGroup):
+    """`shardline leases STREAM …` means `shardline leases show STREAM …`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put in `show` where no other command is named."""
+        if args and args[0] not in self.commands and args[0] != "--help":
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+def show(
+    stream: StreamAddress,
+    app: AppName,
+    lease_table: TableAddress,
+    region: Region = None,
+    endpoint_url: EndpointUrl = None,
+    lease_endpoint_url: LeaseEndpointUrl = None,
+    profile: Profile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show who holds which shard, under which epoch, how far it is and how far behind."""
+    from shardline.cli.output import print_json, wide_console
+    from shardline.observation.observation import look, views_of, workers_of
+    from shardline.services.access import Access
+    from shardline.services.connection import connect
+
+    service = connect(stream, Access(region=region, endpoint_url=endpoint_url, profile=profile))
+    try:
+        with _open(app, lease_table, region, profile, lease_endpoint_url) as table:
+            sighting = look(service, stream, time.time(), table, app)
+    finally:
+        service.close()
+    views = [view for view in views_of(sighting) if view.epoch is not None]
+    workers = workers_of(sighting, views, {})
+    if as_json:
+        print_json({"stream": stream, "app": app, "workers": workers, "leases": views})
+        return
+    if not views:
+        raise ConfigurationError(
+            f"{lease_table} holds no leases of {app!r} on {stream}: check --app, or has it run yet?"
+        )
+    from shardline.cli.leases.rows import render
+
+    render(views, workers, wide_console())
+
+
+def release(
+    stream: StreamAddress,
+    app: AppName,
+    lease_table: TableAddress,
+    shards: ShardIds = None,
+    everything: Everything = False,
+    region: Region = None,
+    lease_endpoint_url: LeaseEndpointUrl = None,
+    profile: Profile = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Take leases away from their owners, so that other workers take them.
+
+    Nothing is lost: the next owner goes on at the checkpoint. What the old one had delivered
+    behind it comes again.
+    """
+    from shardline.cli.leases.changes import change, chosen
+    from shardline.core.leasing.rows import released
+
+    with _open(app, lease_table, region, profile, lease_endpoint_url) as table:
+        rows = [row for row in chosen(table, app, stream, shards, everything) if row.lease_owner]
+        lines = [f"release {row.shard_id} from {row.lease_owner}" for row in rows]
+        change(table, rows, released, lines, dry_run=dry_run, yes=yes, as_json=as_json)
+
+
+def reset(
+    stream: StreamAddress,
+    app: AppName,
+    lease_table: TableAddress,
+    to: Annotated[str, typer.Option(help="trim_horizon, 2h (ago), or an ISO time.")],
+    shards: ShardIds = None,
+    everything: Everything = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Although workers left leases or heartbeats behind.")
+    ] = False,
+    region: Region = None,
+    endpoint_url: EndpointUrl = None,
+    lease_endpoint_url: LeaseEndpointUrl = None,
+    profile: Profile = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Move checkpoints, so that the application reads again (or skips) from a place of your choice.
+
+    Stop its workers first. Moving a checkpoint forward skips records without delivering them.
+    Finished shards that the stream no longer lists stay finished: there is nothing left in them.
+    """
+    from shardline.cli.leases.changes import change, chosen, listed, moved, require_nobody_works
+    from shardline.observation.observation import position_text
+
+    position = _position(to)
+    with _open(app, lease_table, region, profile, lease_endpoint_url) as table:
+        chosen_rows = list(chosen(table, app, stream, shards, everything))
+        if not force:
+            require_nobody_works(table, chosen_rows)
+        still_listed = listed(
+            stream, Place(region=region, endpoint_url=endpoint_url, profile=profile)
+        )
+        rows = [row for row in chosen_rows if not row.completed or row.shard_id in still_listed]
+        place = position_text(position)
+        lines = [
+            f"reset {row.shard_id} from {position_text(row.checkpoint)} to {place}" for row in rows
+        ]
+        gone = [row.shard_id for row in chosen_rows if row not in rows]
+        change(
+            table,
+            rows,
+            lambda row: moved(row, position),
+            lines,
+            dry_run=dry_run,
+            yes=yes,
+            as_json=as_json,
+            left_alone=gone,
+        )
+
+
+def _open(
+    app: str,
+    address: str,
+    region: str | None,
+    profile: str | None,
+    endpoint_url: str | None,
+) -> "AbstractContextManager[LeaseTable]":
+    from shardline.cli.leases.tables import lease_table_for
+
+    place = Place(region=region, endpoint_url=endpoint_url, profile=profile)
+    return lease_table_for(app, address, place)  # type: ignore[return-value]
+
+
+def _position(text: str) -> "Position":
+    from shardline.cli.since import parse_since
+    from shardline.core.shards import TRIM_HORIZON, AtTime
+
+    since = parse_since(text, datetime.now(UTC))
+    if isinstance(since, datetime):
+        return AtTime(since)
+    if since == "latest":
+        raise InvalidPosition("latest means another place at every start: pass a time, such as 1s")
+    return TRIM_HORIZON

@@ -1,0 +1,1 @@
+"""`shardline run`: a consumer that shares its stream with others."""

@@ -1,0 +1,47 @@
+"""What must be right before Spark is started for a consumer, checked in a second."""
+
+import os
+import socket
+from importlib.util import find_spec
+
+from shardline.cli.options import Place
+from shardline.errors import ConfigurationError
+
+
+def require_metrics(port: int | None) -> None:
+    """Refuse a port that is in use, or metrics without the package that serves them."""
+    if port is None:
+        return
+    if find_spec("prometheus_client") is None:
+        raise ConfigurationError("--metrics-port needs: pip install 'shardline[metrics]'")
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError as error:
+        raise ConfigurationError(
+            f"port {port} of 127.0.0.1 cannot be had ({os.strerror(error.errno or 0)}): "
+            "pass another --metrics-port"
+        ) from None
+
+
+def require_stream(address: str, place: Place) -> None:
+    """Refuse a stream that is not there, or that these credentials may not see."""
+    from shardline.services.access import Access
+    from shardline.services.connection import connect
+
+    service = connect(address, Access(**place))
+    try:
+        service.describe()
+    finally:
+        service.close()
+
+
+def require_table(address: str, place: Place) -> None:
+    """Refuse a lease table that cannot be reached; a missing one is made here already."""
+    from shardline.leases.address import open_table
+    from shardline.services.access import Access
+
+    table = open_table(address, Access(**place))
+    try:
+        table.prepare()
+    finally:
+        table.close()

@@ -1,0 +1,78 @@
+"""From MODULE:CONSUMER to a consumer, or to one line that says why not."""
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from shardline.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from shardline.consumer.consumer import ShardConsumer
+
+
+def load_consumer(text: str) -> "ShardConsumer":
+    """Import MODULE:CONSUMER from here or the Python path, and make an instance of a class."""
+    module_name, colon, attribute = text.partition(":")
+    if not colon or not module_name or not attribute:
+        raise ConfigurationError(f"{text!r}: write MODULE:CONSUMER, for example billing:Billing")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    module = _import(text, module_name)
+    found: Any = getattr(module, attribute, None)
+    if found is None:
+        raise ConfigurationError(f"{text!r}: {module_name} has no {attribute}{_offer(module)}")
+    from shardline.consumer.consumer import ShardConsumer
+
+    if isinstance(found, type) and issubclass(found, ShardConsumer):
+        try:
+            found = found()
+        except Exception as error:
+            raise ConfigurationError(
+                f"{text!r} cannot be made without arguments ({_said(error)}): name an instance of "
+                "it that the module has"
+            ) from error
+    if not isinstance(found, ShardConsumer):
+        raise ConfigurationError(f"{text!r} is not a shardline.ShardConsumer: subclass that")
+    from pyspark import cloudpickle
+
+    # By value: executors elsewhere have no file of this name.
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    return found
+
+
+def _import(text: str, module_name: str) -> ModuleType:
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name in {module_name, module_name.partition(".")[0]}:
+            raise ConfigurationError(
+                f"{text!r}: there is no {module_name} in this folder or on the Python path"
+            ) from error
+        raise ConfigurationError(
+            f"{text!r}: {module_name} needs {error.name}, which is not installed"
+        ) from error
+    except Exception as error:
+        raise ConfigurationError(
+            f"{text!r}: importing {module_name} failed with {_said(error)}; `shardline --debug run "
+            "…` shows where"
+        ) from error
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _offer(module: ModuleType) -> str:
+    from shardline.consumer.consumer import ShardConsumer
+
+    kinds = [
+        name
+        for name, value in vars(module).items()
+        if isinstance(value, type)
+        and issubclass(value, ShardConsumer)
+        and value is not ShardConsumer
+    ]
+    return f": did you mean {' or '.join(kinds)}?" if kinds else ", and no other ShardConsumer"

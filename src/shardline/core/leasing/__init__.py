@@ -1,0 +1,1 @@
+"""Who works on what: the rules of leasing, without I/O."""

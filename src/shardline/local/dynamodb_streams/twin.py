@@ -1,0 +1,153 @@
+"""A table's stream straight from memory: the port without the wire, for tests and simulations."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from shardline.core.shards import (
+    After,
+    AtTime,
+    Latest,
+    Position,
+    SequenceNumber,
+    Shard,
+    ShardEnd,
+    TrimHorizon,
+)
+from shardline.errors import (
+    InvalidPosition,
+    IteratorExpired,
+    PositionTrimmed,
+    ServiceError,
+    ShardNotFound,
+    StreamNotFound,
+)
+from shardline.local.dynamodb_streams.changes import sequence_text
+from shardline.local.dynamodb_streams.reading import MAX_RECORDS, open_shard, read_shard
+from shardline.local.dynamodb_streams.state import RETENTION_MS
+from shardline.local.refusals import Refusal
+from shardline.services.port import Page, StreamDescription
+from shardline.services.wire.columns import DYNAMODB_COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from shardline.local.dynamodb_streams.control import Tables
+    from shardline.local.dynamodb_streams.state import StoredStream
+
+_ERRORS: Final[dict[str, type[ServiceError]]] = {
+    "ExpiredIteratorException": IteratorExpired,
+    "TrimmedDataAccessException": PositionTrimmed,
+}
+
+
+class DynamoDBTwin:
+    """The `StreamService` of one table's stream: the newest one when the twin was made."""
+
+    finds_times = False
+
+    def __init__(self, tables: Tables, table: str) -> None:
+        self._tables = tables
+        self._clock = tables.clock
+        with _as_errors(StreamNotFound):
+            self._arn = tables.find_stream(table, self._clock.now_ms()).arn
+
+    @property
+    def columns(self) -> pa.Schema:
+        """The columns of every page."""
+        return DYNAMODB_COLUMNS
+
+    def describe(self) -> StreamDescription:
+        """Describe the stream."""
+        stream = self._stream(self._clock.now_ms())
+        return StreamDescription(
+            name=stream.table,
+            arn=stream.arn,
+            created_at=datetime.fromtimestamp(stream.created_ms / 1000, UTC),
+            # One that was switched off can be read for as long as it keeps records.
+            active=True,
+            retention_seconds=RETENTION_MS // 1000,
+        )
+
+    def list_shards(self) -> tuple[Shard, ...]:
+        """List every shard that has not expired."""
+        now_ms = self._clock.now_ms()
+        with self._tables.lock:
+            listed = self._stream(now_ms).listed(now_ms)
+        return tuple(
+            Shard(
+                id=shard.id,
+                parents=() if shard.parent is None else (shard.parent,),
+                first=SequenceNumber(sequence_text(shard.first)),
+                last=None if shard.last is None else SequenceNumber(sequence_text(shard.last)),
+            )
+            for shard in listed
+        )
+
+    def has_shard(self, shard_id: str) -> bool:
+        """Ask for this one shard."""
+        return any(shard.id == shard_id for shard in self.list_shards())
+
+    def open(self, shard_id: str, position: Position) -> str:
+        """Return an iterator at a position."""
+        now_ms = self._clock.now_ms()
+        stream = self._stream(now_ms)
+        with _as_errors(ShardNotFound), self._tables.lock:
+            match position:
+                case TrimHorizon():
+                    return open_shard(stream, shard_id, "TRIM_HORIZON", now_ms=now_ms)
+                case Latest():
+                    return open_shard(stream, shard_id, "LATEST", now_ms=now_ms)
+                case After(sequence, sub_sequence):
+                    return open_shard(
+                        stream,
+                        shard_id,
+                        "AFTER_SEQUENCE_NUMBER" if sub_sequence is None else "AT_SEQUENCE_NUMBER",
+                        sequence=sequence.text,
+                        now_ms=now_ms,
+                    )
+                case AtTime() | ShardEnd():
+                    raise InvalidPosition(
+                        f"{position} cannot be opened: DynamoDB Streams knows sequence numbers, "
+                        "the trim horizon and latest"
+                    )
+
+    def read(self, iterator: str, max_records: int) -> Page:
+        """Read one page."""
+        now_ms = self._clock.now_ms()
+        self._stream(now_ms)
+        with _as_errors(ShardNotFound), self._tables.lock:
+            changes, next_iterator = read_shard(
+                self._tables, iterator, min(max_records, MAX_RECORDS), now_ms
+            )
+        return Page(
+            records=pa.RecordBatch.from_pylist(
+                [change.row for change in changes], schema=DYNAMODB_COLUMNS
+            ),
+            next_iterator=next_iterator,
+            behind_ms=None,
+            children=(),
+            service_time=datetime.fromtimestamp(now_ms / 1000, UTC),
+        )
+
+    def close(self) -> None:
+        """Let go of nothing: there are no connections."""
+
+    def _stream(self, now_ms: int) -> StoredStream:
+        with _as_errors(StreamNotFound):
+            return self._tables.find_stream_by_arn(self._arn, now_ms)
+
+
+@contextmanager
+def _as_errors(not_found: type[ServiceError]) -> Iterator[None]:
+    try:
+        yield
+    except Refusal as refusal:
+        kind = _ERRORS.get(refusal.name, ServiceError)
+        if refusal.name == "ResourceNotFoundException":
+            kind = not_found
+        raise kind(refusal.message) from refusal

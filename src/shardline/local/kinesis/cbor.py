@@ -1,0 +1,59 @@
+"""Answers in CBOR, as the AWS SDK for Java asks for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from shardline.services.wire import cbor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class _Record(msgspec.Struct, rename="pascal"):
+    sequence_number: str
+    approximate_arrival_timestamp: float
+    data: bytes
+    partition_key: str
+
+
+_decode_record = msgspec.json.Decoder(_Record).decode
+
+
+def record_as_cbor(fragment: bytes) -> bytes:
+    """Translate a record that was encoded as JSON."""
+    record = _decode_record(fragment)
+    return cbor.encode(
+        {
+            "SequenceNumber": record.sequence_number,
+            "ApproximateArrivalTimestamp": _time(record.approximate_arrival_timestamp),
+            "Data": record.data,
+            "PartitionKey": record.partition_key,
+        }
+    )
+
+
+def page_as_cbor(records: Sequence[bytes], rest: dict[str, Any]) -> bytes:
+    """Join records and the other members of a GetRecords answer."""
+    return b"".join([b"\xbf\x67Records\x9f", *records, b"\xff", cbor.encode(rest)[1:], b"\xff"])
+
+
+def with_times(answer: Any) -> Any:
+    """Make times of the seconds in an answer: every name of a time ends with Timestamp."""
+    match answer:
+        case dict():
+            return {
+                name: _time(value)
+                if name.endswith("Timestamp") and isinstance(value, int | float)
+                else with_times(value)
+                for name, value in answer.items()
+            }
+        case list():
+            return [with_times(value) for value in answer]
+    return answer
+
+
+def _time(seconds: float) -> cbor.Milliseconds:
+    return cbor.Milliseconds(round(seconds * 1000))

@@ -1,0 +1,132 @@
+"""One shard: its hash range, its place in the lineage, and the records that it still keeps."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from shardline.local.kinesis.sequences import sequence_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shardline.core.shards import HashRange
+
+
+class Opening(NamedTuple):
+    """A moment of the stream's life at which a shard opens or closes."""
+
+    tick: int
+    at_ms: int
+    reshard: int
+    """How many splits and merges the stream has seen, this one included."""
+
+
+class Slice(NamedTuple):
+    """The records of one page, as places in the shard's log."""
+
+    start: int
+    end: int
+
+
+class ShardLog:
+    """A shard and its log. Records are kept encoded, just as GetRecords will send them."""
+
+    def __init__(
+        self,
+        created_ms: int,
+        index: int,
+        hash_range: HashRange,
+        parents: tuple[ShardLog, ...],
+        opened: Opening,
+    ) -> None:
+        self.id = f"shardId-{index:012d}"
+        self.index = index
+        self.hash_range = hash_range
+        self.parents = parents
+        self.children: tuple[ShardLog, ...] = ()
+        self.opened = opened
+        self.closed: Opening | None = None
+        self.reads = 0
+        self._created_ms = created_ms
+        self._ticks: list[int] = []
+        self._arrivals_ms: list[int] = []
+        self._size_before: list[int] = []
+        self._size_total = 0
+        self._fragments: list[bytes] = []
+        self._fragments_in_cbor: list[bytes | None] = []
+
+    def number(self, tick: int) -> str:
+        """Return the sequence number of a tick in this shard."""
+        return sequence_text(self._created_ms, tick, self.index)
+
+    def append(self, tick: int, arrived_ms: int, fragment: bytes, size_bytes: int) -> None:
+        """Add a record at the tip."""
+        self._ticks.append(tick)
+        self._arrivals_ms.append(arrived_ms)
+        self._size_before.append(self._size_total)
+        self._size_total += size_bytes
+        self._fragments.append(fragment)
+        self._fragments_in_cbor.append(None)
+
+    def trim(self, horizon_ms: int) -> None:
+        """Forget the records that arrived at the horizon or before."""
+        if self._arrivals_ms and self._arrivals_ms[0] <= horizon_ms:
+            count = bisect_right(self._arrivals_ms, horizon_ms)
+            columns: tuple[list[Any], ...] = (
+                self._ticks,
+                self._arrivals_ms,
+                self._size_before,
+                self._fragments,
+                self._fragments_in_cbor,
+            )
+            for column in columns:
+                del column[:count]
+
+    def find_time(self, time_ms: int) -> int | None:
+        """Return the tick of the first record that arrived at this time or later."""
+        place = bisect_left(self._arrivals_ms, time_ms)
+        return self._ticks[place] if place < len(self._ticks) else None
+
+    def page(self, from_tick: int, max_records: int, max_bytes: int) -> Slice:
+        """Return the records from a tick on, within both limits, though at least one."""
+        start = bisect_left(self._ticks, from_tick)
+        if start == len(self._ticks):
+            return Slice(start, start)
+        budget = self._size_before[start] + max_bytes
+        end = bisect_right(self._size_before, budget, lo=start)
+        # The last one found starts within the budget, yet may reach over it.
+        size_after = self._size_before[end] if end < len(self._ticks) else self._size_total
+        if size_after > budget:
+            end -= 1
+        return Slice(start, max(start + 1, min(end, start + max_records)))
+
+    def fragments(self, piece: Slice) -> list[bytes]:
+        """Return the encoded records of a page."""
+        return self._fragments[piece.start : piece.end]
+
+    def fragments_in_cbor(self, piece: Slice, translate: Callable[[bytes], bytes]) -> list[bytes]:
+        """Return the records of a page in CBOR, each of them translated when it is first read."""
+        kept = self._fragments_in_cbor
+        if None in kept[piece.start : piece.end]:
+            for place in range(piece.start, piece.end):
+                kept[place] = kept[place] or translate(self._fragments[place])
+        return [fragment for fragment in kept[piece.start : piece.end] if fragment is not None]
+
+    def size_bytes(self, piece: Slice) -> int:
+        """Return the size of a page's records as the service counts it: data and partition key."""
+        if piece.start == piece.end:
+            return 0
+        full = piece.end == len(self._ticks)
+        end = self._size_total if full else self._size_before[piece.end]
+        return end - self._size_before[piece.start]
+
+    def tick_after(self, piece: Slice) -> int:
+        """Return the tick at which reading goes on behind a page that is not empty."""
+        return self._ticks[piece.end - 1] + 1
+
+    def behind_ms(self, place: int, now_ms: int) -> int:
+        """Say how far a place in the log lies behind the tip: 0 at the tip, never 0 before it."""
+        if place >= len(self._ticks):
+            return 0
+        return max(1, now_ms - self._arrivals_ms[place])

@@ -1,0 +1,168 @@
+"""A stream as a whole: its shards, its status, where a key goes, and what splits and merges do."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Final, Literal
+
+from shardline.core.shards import HASH_SPACE_END, HashRange
+from shardline.local.kinesis.shards import Opening, ShardLog
+from shardline.local.refusals import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Mode = Literal["PROVISIONED", "ON_DEMAND"]
+Status = Literal["CREATING", "ACTIVE", "UPDATING", "DELETING"]
+
+ARN_PREFIX: Final = "arn:aws:kinesis:us-east-1:000000000000:stream/"
+HOUR_MS: Final = 3_600_000
+_SWEEP_MS: Final = 60_000
+"""A shard is trimmed whenever it is asked for; all of them now and then, to free what they hold."""
+
+
+class Stream:
+    """One stream. Whoever uses it calls `settle` first, so that time has had its effect."""
+
+    def __init__(
+        self, name: str, mode: Mode, shard_count: int, created_ms: int, active_ms: int
+    ) -> None:
+        self.name = name
+        self.arn = ARN_PREFIX + name
+        self.mode = mode
+        self.created_ms = created_ms
+        self.retention_hours = 24
+        self.status: Status = "CREATING"
+        self.deleted_ms: int | None = None
+        self.shards: list[ShardLog] = []
+        """Every shard that ever was, by index."""
+        self.reshards = 0
+        self.next_tick = 1
+        self.horizon_ms = 0
+        """What arrived or closed at this time or before is gone. It only rises."""
+        self._swept_ms = 0
+        self._open: list[ShardLog] = []
+        self._open_starts: list[int] = []
+        self._due: tuple[int, Callable[[int], None]] | None = None
+        self.schedule("CREATING", active_ms, lambda now: self._open_roots(shard_count, now))
+
+    # --- time ---------------------------------------------------------------------------------
+
+    def settle(self, now_ms: int) -> None:
+        """Let what is due by now happen: a change that was asked for, and the horizon."""
+        if self._due is not None and self._due[0] <= now_ms:
+            due_ms, effect = self._due
+            self._due = None
+            self.status = "ACTIVE"
+            effect(due_ms)
+        self.horizon_ms = max(self.horizon_ms, now_ms - self.retention_hours * HOUR_MS)
+        if self.horizon_ms - self._swept_ms >= _SWEEP_MS:
+            self._swept_ms = self.horizon_ms
+            for shard in self.shards:
+                shard.trim(self.horizon_ms)
+
+    def schedule(self, status: Status, due_ms: int, effect: Callable[[int], None]) -> None:
+        """Take on a status until a time; then be ACTIVE, with the effect."""
+        self.status = status
+        self._due = (due_ms, effect)
+
+    def require_active(self) -> None:
+        """Refuse a change while another one is under way."""
+        if self.status != "ACTIVE":
+            raise Refusal(
+                "ResourceInUseException",
+                f"Stream {self.name} is not ACTIVE, instead in state {self.status}",
+            )
+
+    # --- shards -------------------------------------------------------------------------------
+
+    @property
+    def open_shards(self) -> tuple[ShardLog, ...]:
+        """The shards that take records, in the order of their hash ranges."""
+        return tuple(self._open)
+
+    def listed_shards(self) -> list[ShardLog]:
+        """Return the shards that are open or closed within the retention, by index."""
+        return [shard for shard in self.shards if self._is_listed(shard)]
+
+    def find_shard(self, shard_id: str) -> ShardLog:
+        """Return a shard that is still listed, trimmed, or refuse."""
+        prefix, _, digits = shard_id.partition("-")
+        index = int(digits) if prefix == "shardId" and digits.isdecimal() else -1
+        if 0 <= index < len(self.shards) and self._is_listed(self.shards[index]):
+            shard = self.shards[index]
+            shard.trim(self.horizon_ms)
+            return shard
+        raise Refusal(
+            "ResourceNotFoundException",
+            f"Could not find shard {shard_id} in stream {self.name} under account 000000000000.",
+        )
+
+    def _is_listed(self, shard: ShardLog) -> bool:
+        return shard.closed is None or shard.closed.at_ms > self.horizon_ms
+
+    def shard_for(self, hash_key: int) -> ShardLog:
+        """Return the open shard that takes a hash key."""
+        return self._open[bisect_right(self._open_starts, hash_key) - 1]
+
+    def take_tick(self) -> int:
+        """Return the next tick; no two events of a stream share one."""
+        tick = self.next_tick
+        self.next_tick += 1
+        return tick
+
+    # --- resharding ---------------------------------------------------------------------------
+
+    def split(self, shard: ShardLog, new_start: int, now_ms: int) -> tuple[ShardLog, ShardLog]:
+        """Close a shard and open two in its place, the second from a new starting hash key."""
+        self.reshards += 1
+        self._close(shard, now_ms)
+        whole = shard.hash_range
+        children = (
+            self._open_shard(HashRange(whole.start, new_start - 1), (shard,), now_ms),
+            self._open_shard(HashRange(new_start, whole.end), (shard,), now_ms),
+        )
+        shard.children = children
+        return children
+
+    def merge(self, shard: ShardLog, adjacent: ShardLog, now_ms: int) -> ShardLog:
+        """Close two shards that lie side by side and open one for both their ranges."""
+        self.reshards += 1
+        for parent in (shard, adjacent):
+            self._close(parent, now_ms)
+        union = HashRange(
+            min(shard.hash_range.start, adjacent.hash_range.start),
+            max(shard.hash_range.end, adjacent.hash_range.end),
+        )
+        child = self._open_shard(union, (shard, adjacent), now_ms)
+        shard.children = adjacent.children = (child,)
+        return child
+
+    def _open_roots(self, count: int, now_ms: int) -> None:
+        for hash_range in uniform_ranges(count):
+            self._open_shard(hash_range, (), now_ms)
+
+    def _open_shard(
+        self, hash_range: HashRange, parents: tuple[ShardLog, ...], now_ms: int
+    ) -> ShardLog:
+        opened = Opening(self.take_tick(), now_ms, self.reshards)
+        shard = ShardLog(self.created_ms, len(self.shards), hash_range, parents, opened)
+        self.shards.append(shard)
+        place = bisect_right(self._open_starts, hash_range.start)
+        self._open.insert(place, shard)
+        self._open_starts.insert(place, hash_range.start)
+        return shard
+
+    def _close(self, shard: ShardLog, now_ms: int) -> None:
+        # A tick of its own: the ending sequence number is a bound that no record has.
+        shard.closed = Opening(self.take_tick(), now_ms, self.reshards)
+        place = bisect_right(self._open_starts, shard.hash_range.start) - 1
+        del self._open[place], self._open_starts[place]
+
+
+def uniform_ranges(count: int) -> list[HashRange]:
+    """Cut the hash space into ranges of the same size; the last takes what is left over."""
+    width = (HASH_SPACE_END + 1) // count
+    starts = [index * width for index in range(count)]
+    ends = [start - 1 for start in starts[1:]] + [HASH_SPACE_END]
+    return [HashRange(start, end) for start, end in zip(starts, ends, strict=True)]

@@ -1,0 +1,253 @@
+"""A Kinesis stream straight from memory: the port without the wire, for tests and simulations."""
+
+from __future__ import annotations
+
+import base64
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from shardline.core.shards import (
+    TRIM_HORIZON,
+    After,
+    AtTime,
+    Latest,
+    Position,
+    SequenceNumber,
+    Shard,
+    ShardEnd,
+    TrimHorizon,
+)
+from shardline.errors import (
+    InvalidPosition,
+    IteratorExpired,
+    ServiceError,
+    ServiceUnreachable,
+    ShardNotFound,
+    StreamNotFound,
+    Throttled,
+)
+from shardline.local.clock import Clock
+from shardline.local.kinesis.account import Account
+from shardline.local.kinesis.listing import shards_seen
+from shardline.local.kinesis.records import (
+    MAX_READ_RECORDS,
+    get_records,
+    get_shard_iterator,
+    put_record,
+    shard_of_iterator,
+)
+from shardline.local.kinesis.resharding import merge_shards, split_shard
+from shardline.local.refusals import Refusal
+from shardline.services.port import Page, StreamDescription
+from shardline.services.wire.columns import KINESIS_COLUMNS
+from shardline.services.wire.kinesis import decode_kinesis
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from shardline.local.kinesis.shards import ShardLog
+    from shardline.local.kinesis.streams import Stream
+
+EPOCH: Final = datetime(2030, 1, 1, tzinfo=UTC)
+"""When a twin's time begins unless it is given a clock."""
+
+_ERRORS: Final[dict[str, type[ServiceError | InvalidPosition]]] = {
+    "ExpiredIteratorException": IteratorExpired,
+    "InternalFailure": ServiceUnreachable,
+    "InvalidArgumentException": InvalidPosition,
+    "LimitExceededException": Throttled,
+    "ProvisionedThroughputExceededException": Throttled,
+    "ValidationException": InvalidPosition,
+}
+
+
+class Written(NamedTuple):
+    """Where a record went."""
+
+    shard_id: str
+    sequence: SequenceNumber
+
+
+class KinesisTwin:
+    """The `StreamService` of one stream, made with it; several twins of a name share an account.
+
+    `put`, `split` and `merge` raise `Refusal`, as a producer would meet it. Faults are set on
+    `account.faults` and meet the methods of the port only: a cut, a lost reply and a hang raise
+    `ServiceUnreachable`, as the real port does when its retries are used up.
+    """
+
+    finds_times = True
+
+    def __init__(
+        self,
+        shards: int = 1,
+        *,
+        name: str = "twin",
+        clock: Clock | None = None,
+        account: Account | None = None,
+    ) -> None:
+        self.name: Final = name
+        self.clock: Final = clock or Clock(EPOCH)
+        self.account: Final = account or Account()
+        now_ms = self.clock.now_ms()
+        if all(stream.name != name for stream in self.account.streams(now_ms)):
+            self.account.create(name, "PROVISIONED", shards, now_ms)
+
+    # --- what a producer and an operator do ---------------------------------------------------
+
+    def put(self, partition_key: str, data: bytes, *, hash_key: int | None = None) -> Written:
+        """Write a record, to the shard of its partition key unless a hash key is given."""
+        request: dict[str, Any] = {
+            "StreamName": self.name,
+            "PartitionKey": partition_key,
+            "Data": base64.b64encode(data).decode(),
+        }
+        if hash_key is not None:
+            request["ExplicitHashKey"] = str(hash_key)
+        answer = put_record(self.account, request, self.clock.now_ms())
+        return Written(answer["ShardId"], SequenceNumber(answer["SequenceNumber"]))
+
+    def split(self, shard_id: str, new_start: int | None = None) -> tuple[str, ...]:
+        """Split a shard, in the middle unless told where; returns its children."""
+        shard = self._stream().find_shard(shard_id)
+        middle = (shard.hash_range.start + shard.hash_range.end + 1) // 2
+        request = {
+            "StreamName": self.name,
+            "ShardToSplit": shard_id,
+            "NewStartingHashKey": str(middle if new_start is None else new_start),
+        }
+        split_shard(self.account, request, self.clock.now_ms())
+        return tuple(child.id for child in shard.children)
+
+    def merge(self, shard_id: str, adjacent_id: str) -> str:
+        """Merge two shards that lie side by side; returns their child."""
+        request = {
+            "StreamName": self.name,
+            "ShardToMerge": shard_id,
+            "AdjacentShardToMerge": adjacent_id,
+        }
+        merge_shards(self.account, request, self.clock.now_ms())
+        return self._stream().find_shard(shard_id).children[0].id
+
+    # --- the port -----------------------------------------------------------------------------
+
+    @property
+    def columns(self) -> pa.Schema:
+        """The columns of every page."""
+        return KINESIS_COLUMNS
+
+    def describe(self) -> StreamDescription:
+        """Describe the stream."""
+        with self._calling("DescribeStreamSummary"):
+            stream = self._stream()
+        return StreamDescription(
+            name=stream.name,
+            arn=stream.arn,
+            created_at=datetime.fromtimestamp(stream.created_ms / 1000, UTC),
+            active=stream.status in ("ACTIVE", "UPDATING"),
+            retention_seconds=stream.retention_hours * 3600,
+        )
+
+    def list_shards(self) -> tuple[Shard, ...]:
+        """List every shard that has not expired."""
+        with self._calling("ListShards"):
+            shards, seen_reshards = shards_seen(self.account, self._stream(), "ListShards")
+        return tuple(_shard(shard, seen_reshards) for shard in shards)
+
+    def has_shard(self, shard_id: str) -> bool:
+        """Ask for this one shard."""
+        try:
+            self.open(shard_id, TRIM_HORIZON)
+        except ShardNotFound:
+            return False
+        return True
+
+    def open(self, shard_id: str, position: Position) -> str:
+        """Return an iterator at a position."""
+        request = {"StreamName": self.name, "ShardId": shard_id} | _start(shard_id, position)
+        with self._calling("GetShardIterator", shard_id):
+            self._stream()
+            answer = get_shard_iterator(self.account, request, self.clock.now_ms())
+        iterator: str = answer["ShardIterator"]
+        return iterator
+
+    def read(self, iterator: str, max_records: int) -> Page:
+        """Read one page."""
+        request = {"ShardIterator": iterator, "Limit": min(max_records, MAX_READ_RECORDS)}
+        now_ms = self.clock.now_ms()
+        try:
+            shard_id = shard_of_iterator(iterator)
+        except Refusal as refusal:
+            raise InvalidPosition(f"{self.name}: GetRecords refused: {refusal}") from refusal
+        with self._calling("GetRecords", shard_id):
+            body = get_records(self.account, request, now_ms)
+        answer = decode_kinesis(body)
+        return Page(
+            answer.records,
+            answer.next_iterator,
+            answer.behind_ms,
+            answer.children,
+            datetime.fromtimestamp(now_ms / 1000, UTC),
+        )
+
+    def close(self) -> None:
+        """Let go of nothing: there are no connections."""
+
+    def _stream(self) -> Stream:
+        return self.account.find(self.name, self.clock.now_ms())
+
+    @contextmanager
+    def _calling(self, operation: str, shard_id: str | None = None) -> Iterator[None]:
+        """Turn the faults that are set, and refusals, into errors of ours."""
+        faults = self.account.faults
+        for kind in ("cut", "hang", "internal-failure"):
+            if faults.take(kind, operation, shard_id):
+                raise ServiceUnreachable(f"{self.name}: {operation} had no answer ({kind})")
+        if faults.take("throttle", operation, shard_id):
+            raise Throttled(f"{self.name}: {operation} throttled by the service")
+        try:
+            yield
+        except Refusal as refusal:
+            kind_of_error = _ERRORS.get(refusal.name, ServiceError)
+            if refusal.name == "ResourceNotFoundException":
+                kind_of_error = StreamNotFound if shard_id is None else self._not_found()
+            raise kind_of_error(f"{self.name}: {operation} refused: {refusal}") from refusal
+        if faults.take("lose-reply", operation, shard_id):
+            raise ServiceUnreachable(f"{self.name}: {operation} had no answer (lose-reply)")
+
+    def _not_found(self) -> type[ServiceError]:
+        try:
+            self._stream()
+        except Refusal:
+            return StreamNotFound
+        return ShardNotFound
+
+
+def _shard(shard: ShardLog, seen_reshards: int) -> Shard:
+    closed = shard.closed
+    seen_closed = closed is not None and closed.reshard <= seen_reshards
+    return Shard(
+        id=shard.id,
+        parents=tuple(parent.id for parent in shard.parents),
+        hash_range=shard.hash_range,
+        first=SequenceNumber(shard.number(shard.opened.tick)),
+        last=SequenceNumber(shard.number(closed.tick)) if closed and seen_closed else None,
+    )
+
+
+def _start(shard_id: str, position: Position) -> dict[str, Any]:
+    match position:
+        case TrimHorizon():
+            return {"ShardIteratorType": "TRIM_HORIZON"}
+        case Latest():
+            return {"ShardIteratorType": "LATEST"}
+        case AtTime(time):
+            return {"ShardIteratorType": "AT_TIMESTAMP", "Timestamp": time.timestamp()}
+        case After(sequence, sub_sequence):
+            kind = "AFTER_SEQUENCE_NUMBER" if sub_sequence is None else "AT_SEQUENCE_NUMBER"
+            return {"ShardIteratorType": kind, "StartingSequenceNumber": sequence.text}
+        case ShardEnd():
+            raise InvalidPosition(f"{shard_id} was read to its end: there is nothing to open")

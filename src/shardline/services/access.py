@@ -1,0 +1,134 @@
+"""Clients of AWS, or of a server that speaks like it: credentials, endpoints, time-outs.
+
+botocore finds credentials and endpoints, signs and sends; it retries nothing. Waiting and trying
+again is decided in one place, `services.calls`, which can say what it waits for.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import botocore.session
+from botocore.config import Config
+from botocore.credentials import (
+    AssumeRoleCredentialFetcher,
+    CredentialProvider,
+    CredentialResolver,
+    DeferredRefreshableCredentials,
+)
+from botocore.exceptions import BotoCoreError, NoCredentialsError
+
+from shardline.errors import ConfigurationError
+from shardline.services.failures import read_failure
+
+_PLACEHOLDER: Final = "local"
+_PLACEHOLDER_REGION: Final = "us-east-1"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How to reach the service; what is None comes from the usual AWS environment and files."""
+
+    region: str | None = None
+    endpoint_url: str | None = None
+    profile: str | None = None
+    role_arn: str | None = None
+    """A role to assume, with the credentials that the other fields give."""
+    external_id: str | None = None
+    """What the role's owner asks for before it may be assumed."""
+    connect_timeout_seconds: float = 5
+    read_timeout_seconds: float = 30
+    """A page holds up to 10 MB, and a busy service may think for some seconds."""
+
+
+def make_client(service: str, access: Access) -> Any:
+    """Make a botocore client. Raises a `ConfigurationError` that says what is missing."""
+    url = access.endpoint_url
+    if url is not None and not url.startswith(("http://", "https://")):
+        raise ConfigurationError(f"endpoint_url {url!r} has no scheme: write http://{url}")
+    try:
+        return _make_client(service, access)
+    except (BotoCoreError, ValueError) as error:
+        raise read_failure(error, service, url or service).error from error
+
+
+def _make_client(service: str, access: Access) -> Any:
+    session = botocore.session.Session(profile=access.profile)
+    region = access.region or session.get_config_variable("region")
+    if _is_loopback(access.endpoint_url or _endpoint_of_environment(service)):
+        # A server on this machine checks neither, and nothing should wait for the metadata
+        # service of a cloud machine that this is not.
+        region = region or _PLACEHOLDER_REGION
+        session.get_component("credential_provider").remove("iam-role")
+        if session.get_credentials() is None:
+            session.set_credentials(_PLACEHOLDER, _PLACEHOLDER)
+    if access.role_arn is not None:
+        session = _assuming(access, session, region)
+    return session.create_client(
+        service,
+        region_name=region,
+        endpoint_url=access.endpoint_url,
+        config=Config(
+            retries={"total_max_attempts": 1, "mode": "standard"},
+            connect_timeout=access.connect_timeout_seconds,
+            read_timeout=access.read_timeout_seconds,
+            tcp_keepalive=True,
+            max_pool_connections=64,
+            user_agent_extra="shardline",
+        ),
+    )
+
+
+class _Role(CredentialProvider):  # type: ignore[misc] # botocore publishes no types
+    METHOD = "assume-role"
+
+    def __init__(self, fetcher: AssumeRoleCredentialFetcher) -> None:
+        super().__init__()
+        self._fetcher = fetcher
+
+    def load(self) -> DeferredRefreshableCredentials:
+        return DeferredRefreshableCredentials(self._fetcher.fetch_credentials, self.METHOD)
+
+
+def _assuming(
+    access: Access, source: botocore.session.Session, region: str | None
+) -> botocore.session.Session:
+    """Return a session whose credentials are the role's, renewed before they expire."""
+
+    def make_sts(name: str, **options: Any) -> Any:
+        return source.create_client(name, region_name=region, **options)
+
+    credentials = source.get_credentials()
+    if credentials is None:
+        raise NoCredentialsError
+    fetcher = AssumeRoleCredentialFetcher(
+        make_sts,
+        credentials,
+        access.role_arn,
+        extra_args={
+            "RoleSessionName": "shardline",
+            **({"ExternalId": access.external_id} if access.external_id else {}),
+        },
+    )
+    session = botocore.session.Session()
+    session.register_component("credential_provider", CredentialResolver([_Role(fetcher)]))
+    return session
+
+
+def _endpoint_of_environment(service: str) -> str | None:
+    name = {"dynamodbstreams": "DYNAMODB_STREAMS"}.get(service, service.upper())
+    return os.environ.get(f"AWS_ENDPOINT_URL_{name}") or os.environ.get("AWS_ENDPOINT_URL")
+
+
+def _is_loopback(url: str | None) -> bool:
+    host = urlsplit(url).hostname if url else None
+    if host is None:
+        return False
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,48 @@
+"""A client that speaks CBOR instead of JSON, as the AWS SDK for Java does: no base64 either way.
+
+botocore goes on writing and parsing JSON; bodies change their language on the way out and in. What
+is big, a page of records, never does: `decode_kinesis` reads both languages.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any, Final
+
+import msgspec
+
+from shardline.services.wire import cbor
+
+WIRES: Final = ("json", "cbor")
+
+
+def speak_cbor(client: Any, service_id: str) -> None:
+    """Make a client send CBOR, and understand it in every answer, refusals included."""
+
+    def write(params: dict[str, Any], model: Any, **_: Any) -> None:
+        params["body"] = cbor.encode(_typed(json.loads(params["body"] or "{}"), model.input_shape))
+        params["headers"]["Content-Type"] = cbor.CONTENT_TYPE
+
+    def read(response_dict: dict[str, Any], **_: Any) -> None:
+        if cbor.is_cbor_map(response_dict["body"]):
+            response_dict["body"] = msgspec.json.encode(cbor.decode(response_dict["body"]))
+
+    # Last, so that others still see JSON in a request, and the records of a page are already taken.
+    client.meta.events.register_last(f"before-call.{service_id}", write)
+    client.meta.events.register_last(f"before-parse.{service_id}", read)
+
+
+def _typed(value: Any, shape: Any) -> Any:
+    """Give times and bytes the types that JSON has no words for."""
+    match getattr(shape, "type_name", None), value:
+        case "structure", dict():
+            return {name: _typed(each, shape.members.get(name)) for name, each in value.items()}
+        case "list", list():
+            return [_typed(each, shape.member) for each in value]
+        case "timestamp", int() | float():
+            # Up to the next millisecond: a record of the one that has begun lies before the time.
+            return cbor.Milliseconds(-(-round(value * 1_000_000) // 1000))
+        case "blob", str():
+            return base64.b64decode(value)
+    return value

@@ -1,0 +1,48 @@
+"""From an address to a stream behind the port."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from shardline.errors import ConfigurationError
+from shardline.services.access import Access, make_client
+from shardline.services.addresses import parse_address
+from shardline.services.cbor_client import WIRES
+from shardline.services.dynamodb_streams import DynamoDBStream
+from shardline.services.kinesis import KinesisStream
+
+if TYPE_CHECKING:
+    from shardline.services.calls import Patience
+    from shardline.services.port import StreamService
+
+
+def connect(
+    address: str,
+    access: Access | None = None,
+    *,
+    patience: Patience | None = None,
+    wire: str = "json",
+) -> StreamService:
+    """Return the stream at an address. Nothing is sent yet, so a missing stream shows at first use.
+
+    What is not given comes from the usual AWS environment variables and files. A server on this
+    machine (`Access(endpoint_url="http://127.0.0.1:…")`) needs neither credentials nor region.
+    `wire="cbor"` speaks to Kinesis as the AWS SDK for Java does: decoded in half the time.
+    """
+    where = parse_address(address)
+    access = access or Access()
+    if where.region and access.region and where.region != access.region:
+        raise ConfigurationError(
+            f"{address}: the ARN is in {where.region}, but region={access.region!r} was given: "
+            "drop one"
+        )
+    if wire not in WIRES or (wire == "cbor" and where.service != "kinesis"):
+        raise ConfigurationError(
+            f"{address}: wire={wire!r} is not spoken there: leave it out"
+            + (", or write wire='json' or wire='cbor'" if where.service == "kinesis" else "")
+        )
+    access = replace(access, region=access.region or where.region)
+    if where.service == "kinesis":
+        return KinesisStream(make_client("kinesis", access), where, patience, wire=wire)
+    return DynamoDBStream(make_client("dynamodbstreams", access), where, patience)

@@ -1,0 +1,107 @@
+"""What a stream gives its user: one light object for each record, made a page at a time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from shardline.services.wire.columns import KINESIS_COLUMNS, time_column
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DECODE: Final = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """A record of any stream: where it lies, and when the service says that it was made."""
+
+    shard_id: str
+    sequence_number: str
+    """Rises within its shard; compare as a number, never as text."""
+    arrived_us: int
+    """Microseconds since 1970: what `arrived_at` is made from when it is asked for."""
+
+    @property
+    def arrived_at(self) -> datetime:
+        """When the service took the record, approximately, by its own clock."""
+        return _EPOCH + timedelta(microseconds=self.arrived_us)
+
+
+class KinesisRecord(Record, frozen=True, gc=False):
+    """A record of a Kinesis stream."""
+
+    partition_key: str
+    data: bytes
+
+
+class DynamoDBRecord(Record, frozen=True, gc=False):
+    """A change to an item of a table. Keys and images are DynamoDB JSON: `{"id": {"S": "a"}}`.
+
+    They are parsed anew each time they are asked for, since many consumers need only one of them.
+    """
+
+    event_id: str
+    event_name: str
+    """INSERT, MODIFY or REMOVE."""
+    event_version: str
+    keys_json: str
+    new_json: str | None
+    old_json: str | None
+    size_bytes: int
+    user_identity_json: str | None
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        """The key attributes of the item."""
+        return _DECODE(self.keys_json)
+
+    @property
+    def new(self) -> dict[str, Any] | None:
+        """The item after the change; None after a delete, or if the stream does not include it."""
+        return _parsed(self.new_json)
+
+    @property
+    def old(self) -> dict[str, Any] | None:
+        """The item before the change; None before an insert, or if the stream leaves it out."""
+        return _parsed(self.old_json)
+
+    @property
+    def user_identity(self) -> dict[str, Any] | None:
+        """Who made the change, where that was the service itself: expiry by time to live."""
+        return _parsed(self.user_identity_json)
+
+
+def times_of(batch: pa.RecordBatch) -> NDArray[np.int64]:
+    """Return the times of a page's records, in microseconds since 1970."""
+    times: NDArray[np.int64] = time_column(batch).cast(pa.int64()).to_numpy()
+    return times
+
+
+def records_of(shard_id: str, batch: pa.RecordBatch, times: NDArray[np.int64]) -> list[Any]:
+    """Make the records of a page: whole columns at a time, with no Python code for each record."""
+    kind: Callable[..., Record] = DynamoDBRecord
+    names: tuple[str, ...] = _DYNAMODB_ORDER
+    if batch.schema.names == KINESIS_COLUMNS.names:
+        kind, names = KinesisRecord, ("partitionKey", "data")
+    columns: list[Iterable[Any]] = [batch.column(name).to_pylist() for name in names]
+    numbers = batch.column("sequenceNumber").to_pylist()
+    return list(map(kind, repeat(shard_id), numbers, times.tolist(), *columns))
+
+
+_DYNAMODB_ORDER: Final = (
+    "eventID", "eventName", "eventVersion", "keys", "newImage", "oldImage", "sizeBytes",
+    "userIdentity",
+)  # fmt: skip
+
+
+def _parsed(text: str | None) -> dict[str, Any] | None:
+    return None if text is None else _DECODE(text)

@@ -1,0 +1,1 @@
+"""Response bytes become Arrow columns."""

@@ -1,0 +1,1 @@
+"""What runs in the source's process on the driver."""

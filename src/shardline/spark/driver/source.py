@@ -1,0 +1,209 @@
+"""The formats that Spark finds by itself: what runs on the driver, and what runs in a task."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from shardline.core.offsets import Offset
+from shardline.core.planning import tasks
+from shardline.errors import ConfigurationError
+from shardline.spark.driver.ownership import Ownership, SoleOwner
+from shardline.spark.executor.columns import spark_schema
+from shardline.spark.executor.images import ddl_with_images
+from shardline.spark.executor.reader import service_for
+from shardline.spark.executor.rows import ShardRanges, rows_of
+from shardline.spark.logs import log_to_stderr
+from shardline.spark.options import DYNAMODB_STREAMS, KINESIS, Options, read_options
+from shardline.spark.process_metrics import LagTally
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    from shardline.services.port import StreamService
+    from shardline.spark.driver.planner import Planner
+
+
+class ShardedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """One query's source. All but `read` is called on one object, in a process of its own."""
+
+    def __init__(self, options: Options, item: StructType | None = None) -> None:
+        self._options = options
+        self._item = item
+        self._planner: Planner | None = None
+        self._start: dict[str, Any] = {}
+        self._committed = Offset(options.start)
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Return an offset of which nothing is resolved: that is the first plan's work."""
+        return (self._options.resume or Offset(self._options.start)).to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Bound every batch, unless the trigger asks for everything."""
+        return ReadMaxRows(self._options.max_records_per_batch)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Fix what counts as available now."""
+        self._plans().fix_target()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Plan the batch behind `start`, which Spark has committed before it asks."""
+        if start != self._start:  # polled every few milliseconds: read an offset once
+            self._start, self._committed = start, Offset.from_json(start)
+        planned = self._plans().plan(self._committed, _max_records(limit))
+        if planned is None:
+            return start
+        # The next start, most likely.
+        self._start, self._committed = planned.to_json(), planned
+        return self._start
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """Tell how far the shards were seen to reach."""
+        latest = self._planner.latest if self._planner else None
+        return latest.to_json() if latest else None
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Return the ranges that `end` holds, shared among tasks."""
+        plans = self._plans()
+        ranges = plans.confirm(Offset.from_json(start), Offset.from_json(end))
+        return [
+            ShardRanges(tuple(plans.to_read(shard_id, item) for shard_id, item in task))
+            for task in tasks(ranges, self._options.shards_per_task)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a task's ranges."""
+        return rows_of(self._options, partition, self._item)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Do nothing: it comes a batch late or never; `latestOffset` is told by its `start`."""
+
+    def stop(self) -> None:
+        """Let go of leases, threads and connections."""
+        if self._planner is not None:
+            self._planner.stop()
+
+    def _plans(self) -> Planner:
+        """Make the planner at first use: this object also travels to the executors, without it."""
+        if self._planner is None:
+            from shardline.spark.driver.planner import Planner
+
+            options = self._options
+            if options.end is not None:  # said here: an error in streamReader() is lost in Spark's
+                raise ConfigurationError(
+                    "option endingPosition is for spark.read, which ends: leave it out of "
+                    "spark.readStream, or stop a query by its trigger"
+                )
+            log_to_stderr()
+            _stop_on_sigterm()
+            stop_file = Path(options.stop_file) if options.stop_file else None
+            service = service_for(options.connection)
+            self._planner = Planner(
+                service,
+                ownership_for(options, service),
+                start=options.start,
+                fail_on_data_loss=options.fail_on_data_loss,
+                stop_file=stop_file,
+                tell=LagTally(stop_file.parent).tell if stop_file else lambda _: None,
+            )
+        return self._planner
+
+
+class _Source(DataSource):
+    """What both formats share."""
+
+    format: str
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name for `format(…)`."""
+        return cls.format
+
+    def schema(self) -> StructType | str:
+        """Check the options, which makes a mistake show at load(), and return the columns."""
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"  # our messages are whole in one line
+        options = self._options()
+        columns = spark_schema(self.format, with_fence=options.with_fence)
+        return ddl_with_images(columns, options.item_schema) if options.item_schema else columns
+
+    def streamReader(self, schema: StructType) -> ShardedStreamReader:  # noqa: N802
+        """Return the reader of a streaming query."""
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        options = self._options()
+        return ShardedStreamReader(options, _item_in(schema, options))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return the reader of a bounded range."""
+        from shardline.spark.driver.batch import ShardedReader
+
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        options = self._options()
+        return ShardedReader(options, _item_in(schema, options))
+
+    def _options(self) -> Options:
+        return read_options(self.format, self.options)
+
+
+class KinesisSource(_Source):
+    """`format("kinesis")`."""
+
+    format = KINESIS
+
+
+class DynamoDBStreamsSource(_Source):
+    """`format("dynamodb-streams")`."""
+
+    format = DYNAMODB_STREAMS
+
+
+def _item_in(schema: StructType, options: Options) -> StructType | None:
+    """Return the type of the images as Spark has parsed it, if the user declared one."""
+    item = schema["newImage"].dataType if options.item_schema else None
+    return item if isinstance(item, StructType) else None
+
+
+def ownership_for(options: Options, service: StreamService) -> Ownership:
+    """Return who decides which shards may be planned."""
+    if options.leases is None:
+        return SoleOwner()
+    from shardline.spark.driver.leased import leased_owner
+
+    return leased_owner(options, options.leases, service)
+
+
+def _max_records(limit: ReadLimit) -> int | None:
+    match limit:
+        case ReadMaxRows(max_rows):
+            return max_rows
+        case ReadAllAvailable():
+            return None
+    raise ConfigurationError(f"this source cannot limit a batch by {type(limit).__name__}")
+
+
+def _stop_on_sigterm() -> None:
+    """Turn Spark's signal into a normal end, so that stop() is reached; it may be sent twice."""
+
+    def leave(number: int, frame: object) -> None:  # noqa: ARG001
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        sys.exit(0)
+
+    signal.signal(signal.SIGTERM, leave)

@@ -1,0 +1,1 @@
+"""Typed items of DynamoDB tables, and their changes."""

@@ -1,0 +1,115 @@
+"""A stream of typed changes: what `Engine.stream` returns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from datetime import datetime
+
+    from shardline.services.records import DynamoDBRecord
+    from shardline.streams.gaps import Gap
+    from shardline.streams.stream import Stream
+    from shardline.tables.shapes import Shape
+
+T = TypeVar("T")
+
+
+class Event(TypedDict):
+    """What kind of change it was."""
+
+    id: str
+    type: str
+    """"insert", "modify" or "remove"."""
+    version: str
+
+
+class ChangeMeta(TypedDict):
+    """What the service says about a change."""
+
+    created_at: datetime
+    """Aware, approximate."""
+    event: Event
+    sequence_number: str
+
+
+class Change(TypedDict, Generic[T]):
+    """One change to an item."""
+
+    key: dict[str, Any]
+    """The typed values of the key fields, by name. (An instance would need the other fields.)"""
+    new: T | None
+    """The item after the change; None after a delete, and where the stream leaves it out."""
+    old: T | None
+    """The item before the change; None before an insert, and where the stream leaves it out."""
+    meta: ChangeMeta
+
+
+class ChangeStream(Generic[T]):
+    """Typed changes of one table, in order: a `Stream` whose records went through a model.
+
+    A change that does not fit the model raises an `ItemMismatch` once, which names it; the stream
+    then stands behind it, so that the next call goes on.
+    """
+
+    def __init__(self, records: Stream[DynamoDBRecord], shape: Shape[T]) -> None:
+        self._records = records
+        self._shape = shape
+
+    def __next__(self) -> Change[T] | None:
+        """Return the next change, or None when there is none now. It never ends."""
+        record = next(self._records)
+        if record is None:
+            return None
+        return self._change_of(record)
+
+    def __iter__(self) -> Iterator[Change[T]]:
+        """Give changes only, waiting while there are none, until `close()`."""
+        for record in self._records:
+            yield self._change_of(record)
+
+    @property
+    def token(self) -> dict[str, Any]:
+        """The place behind the last change that was given out, as plain JSON."""
+        return self._records.token
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        """The gaps met and accepted so far: `on_gap="go_on"`."""
+        return self._records.gaps
+
+    def move_to(self, position: str | datetime | Mapping[str, Any]) -> None:
+        """Go to a token, an aware time, "trim_horizon" or "latest"."""
+        self._records.move_to(position)
+
+    def heartbeat(self) -> None:
+        """Keep the place while `next` is not called; cheap in a tight loop."""
+        self._records.heartbeat()
+
+    def close(self) -> None:
+        """End every `for` loop over this stream, and let go of connections."""
+        self._records.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _change_of(self, record: DynamoDBRecord) -> Change[T]:
+        keys, new, old = record.keys, record.new, record.old
+        return {
+            "key": self._shape.read_keys(keys),
+            "new": None if new is None else self._shape.read(new, keys),
+            "old": None if old is None else self._shape.read(old, keys),
+            "meta": {
+                "created_at": record.arrived_at,
+                "event": {
+                    "id": record.event_id,
+                    "type": record.event_name.lower(),
+                    "version": record.event_version,
+                },
+                "sequence_number": record.sequence_number,
+            },
+        }

@@ -1,0 +1,148 @@
+"""Typed items in their tables: bind, save, load, delete, and the stream of their changes."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
+from shardline.errors import ConfigurationError, InvalidPosition, ServiceError, StreamNotFound
+from shardline.services.access import Access, make_client
+from shardline.services.calls import Calls, Patience
+from shardline.services.connection import connect
+from shardline.streams.stream import open_stream
+from shardline.tables.changes import ChangeStream
+from shardline.tables.models import Model, key_names_of, table_meta_of
+from shardline.tables.shapes import Shape
+from shardline.tables.tables import ENABLING, MISSING, bind_table, form_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from shardline.tables.shapes import Item
+
+T = TypeVar("T")
+M = TypeVar("M", bound=Model)
+
+_WAIT_SECONDS: Final = 300.0
+
+
+class Engine:
+    """Reads and writes models in DynamoDB.
+
+    Region, endpoint and profile come from the usual AWS environment unless they are given. An
+    engine may be shared between threads; the streams that it opens may not.
+    """
+
+    def __init__(
+        self,
+        *,
+        region: str | None = None,
+        endpoint_url: str | None = None,
+        profile: str | None = None,
+        role_arn: str | None = None,
+        external_id: str | None = None,
+    ) -> None:
+        self._access = Access(region, endpoint_url, profile, role_arn, external_id)
+        self._client = make_client("dynamodb", self._access)
+
+    def bind(self, *models: type[Model], wait_seconds: float = _WAIT_SECONDS) -> None:
+        """Have the tables and streams of these models, making those that are missing.
+
+        A table that exists is never changed: one that does not fit is a `ConfigurationError` that
+        says what differs.
+        """
+        for model in models:
+            table = table_meta_of(model).table
+            stream_status = partial(self._stream_status, table)
+            bind_table(self._calls(table), table, form_of(model), stream_status, wait_seconds)
+
+    def save(self, *items: Model) -> None:
+        """Write items, each whole, in the place of what was stored under its key."""
+        for item in items:
+            shape = _shape_of(type(item))
+            self._call(shape.table, "put_item", Item=shape.write(item))
+
+    def load(self, model: type[M], **key: Any) -> M | None:
+        """Return the item with this key, as it is now, or None: `engine.load(User, id=…)`."""
+        shape = _shape_of(model)
+        keys = shape.write_keys(key_names_of(model), key)
+        found = self._call(shape.table, "get_item", Key=keys, ConsistentRead=True)
+        item: Item | None = found.get("Item")
+        return None if item is None else shape.read(item, keys)
+
+    def delete(self, *items: Model) -> None:
+        """Remove items, by their keys. One that is not there is no fault."""
+        for item in items:
+            shape = _shape_of(type(item))
+            names = key_names_of(type(item))
+            keys = shape.write_keys(names, {name: getattr(item, name) for name in names})
+            self._call(shape.table, "delete_item", Key=keys)
+
+    def stream(
+        self,
+        kind: type[T],
+        position: str | datetime | Mapping[str, Any],
+        *,
+        table: str | None = None,
+        **options: Any,
+    ) -> ChangeStream[T]:
+        """Return the changes of a model's table from a position on.
+
+        The position is "trim_horizon", "latest", an aware datetime, or a token. A pydantic model
+        or a dataclass that is no `Model` needs the name of its table. Further options are those
+        of `shardline.stream`.
+        """
+        if table is None:
+            table = _streamed_table(kind)
+        shape = Shape(kind, table)
+        records = open_stream(f"dynamodb://{table}", position, self._access, **options)
+        return ChangeStream(records, shape)
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _calls(self, table: str) -> Calls:
+        return Calls(self._client, f"dynamodb://{table}", Patience())
+
+    def _call(self, table: str, operation: str, **parameters: Any) -> dict[str, Any]:
+        try:
+            return self._calls(table).call(operation, TableName=table, **parameters)
+        except StreamNotFound as error:
+            raise ConfigurationError(f"{error}; `engine.bind(…)` makes missing tables") from error
+        except InvalidPosition as error:
+            raise ServiceError(str(error)) from error
+
+    def _stream_status(self, table: str) -> str:
+        service = connect(f"dynamodb://{table}", self._access)
+        try:
+            return "ACTIVE" if service.describe().active else ENABLING
+        except StreamNotFound:
+            return MISSING
+        finally:
+            service.close()
+
+
+@cache
+def _shape_of(model: type[M]) -> Shape[M]:
+    return Shape(model, table_meta_of(model).table)
+
+
+def _streamed_table(kind: type[Any]) -> str:
+    if not issubclass(kind, Model):
+        name = kind.__name__
+        raise ConfigurationError(f"{name} names no table: write engine.stream({name}, …, table=…)")
+    meta = table_meta_of(kind)
+    if meta.view_type is None:
+        raise ConfigurationError(
+            f"{kind.__name__} declares no stream: add stream = {{'include': ['new', 'old']}} "
+            "to its Meta, and bind it"
+        )
+    return meta.table

@@ -1,0 +1,261 @@
+"""Who gets which shard, and what becomes of it when workers come, go and die."""
+
+from __future__ import annotations
+
+import pytest
+
+from shardline.core.leasing.instructions import Take, Wait
+from shardline.core.leasing.rows import Header, LeaseRow, taken
+from shardline.core.leasing.state import LeaseState
+from shardline.core.shards import TRIM_HORIZON, Shard
+from shardline.errors import LeaseLost
+from shardline.leases.port import TableUnavailable
+from tests.unit.leases.stage import BIRTH, SPACE, Notes, Stage, after
+
+
+@pytest.mark.req("K-05", "K-06", "K-28", "K-29")
+def test_one_worker_makes_and_takes_every_row() -> None:
+    stage, notes = Stage(shards=3), Notes()
+    worker = stage.worker("a", work=notes)
+    stage.let_pass(1)
+    assert set(worker.held()) == {"s0", "s1", "s2"}
+    assert sorted(word[:2] for word in notes.words) == [("start", f"s{i}") for i in range(3)]
+    assert {row.lease_owner for row in stage.rows().values()} == {worker.owner}
+
+
+@pytest.mark.case("W-17")
+def test_a_newcomer_gets_one_of_two_shards() -> None:
+    stage = Stage(shards=2)
+    stage.worker("a")
+    stage.let_pass(3)
+    stage.worker("b")
+    stage.let_pass(12)
+    assert stage.counts() == [1, 1]
+
+
+@pytest.mark.parametrize(("shards", "workers"), [(7, 3), (10, 4), (1, 3), (12, 5)])
+def test_workers_hold_the_same_number_or_one_more(shards: int, workers: int) -> None:
+    stage = Stage(shards=shards)
+    for i in range(workers):
+        stage.worker(f"w{i}")
+        stage.let_pass(2)
+    stage.let_pass(60)
+    assert sum(stage.counts()) == shards
+    assert stage.counts()[-1] - stage.counts()[0] <= 1
+
+
+@pytest.mark.req("K-11")
+@pytest.mark.case("W-07", "W-09")
+def test_a_dead_workers_leases_are_taken_after_a_lease_time_seen_on_ones_own_clock() -> None:
+    stage = Stage(shards=2)
+    dead = stage.worker("a")
+    other = stage.worker("b")
+    stage.let_pass(12)
+    stage.lose(dead)
+    stage.let_pass(8)
+    assert len(other.held()) == 1
+    stage.let_pass(5)
+    assert len(other.held()) == 2
+
+
+@pytest.mark.req("K-11")
+@pytest.mark.case("W-09")
+@pytest.mark.parametrize("phase_seconds", [0, 1, 2, 3])
+def test_a_dead_worker_is_missed_within_one_and_a_half_lease_times(phase_seconds: int) -> None:
+    stage = Stage(shards=2, lease_seconds=10.0)
+    dead = stage.worker("a")
+    other = stage.worker("b")
+    stage.let_pass(20 + phase_seconds)
+    stage.lose(dead)
+    stage.let_pass(1.5 * stage.times.lease_seconds)
+    assert len(other.held()) == 2
+
+
+@pytest.mark.case("W-09")
+def test_a_tick_comes_at_the_moment_when_somebody_has_stood_still_for_a_lease_time() -> None:
+    stage = Stage(shards=2, lease_seconds=10.0)
+    dead = stage.worker("a")
+    other = stage.worker("b")
+    stage.let_pass(12)
+    stage.lose(dead)
+    stage.let_pass(4.4)
+    while len(other.held()) < 2:
+        stage.now += other.rest_seconds()
+        other.tick()
+    last_seen_at = other.leasing.peers._seen[dead.owner].since
+    assert stage.now == pytest.approx(last_seen_at + stage.times.lease_seconds)
+
+
+def test_who_has_just_come_takes_only_a_few_until_all_have_shown_up() -> None:
+    stage = Stage(shards=90)
+    for name in "abc":
+        stage.worker(name)
+    stage.let_pass(1)
+    assert stage.counts()[-1] <= 20
+    epochs = {row.epoch % 10**6 for row in stage.rows().values()}
+    stage.let_pass(15)
+    assert stage.counts() == [30, 30, 30]
+    assert epochs <= {0, 1}
+    assert {row.epoch % 10**6 for row in stage.rows().values()} == {1}, "nothing was handed over"
+
+
+def test_a_free_lease_is_read_before_it_is_taken() -> None:
+    row = LeaseRow(*SPACE, "s0", BIRTH)
+    leasing = LeaseState(*SPACE, "a/1")
+    leasing.saw_header(Header(*SPACE, BIRTH, TRIM_HORIZON, settled=True))
+    leasing.saw_listing([Shard("s0")])
+    leasing.saw_rows([row], None, None)  # may lag: somebody may have it by now
+    renewal = leasing.renewal(0.0)
+    assert renewal is not None
+    leasing.done(renewal, 0.0)
+    assert leasing.decide(1.0, BIRTH) == [Wait()]
+    assert leasing.must_read
+    leasing.read_rows(["s0"], {"s0": row}, 1.0)
+    assert leasing.decide(1.0, BIRTH) == [Take(taken(row, "a/1"), row)]
+
+
+@pytest.mark.req("K-07")
+@pytest.mark.case("W-02")
+def test_a_worker_that_lost_a_lease_can_write_no_more() -> None:
+    stage = Stage(shards=1)
+    zombie = stage.worker("a")
+    stage.let_pass(1)
+    epoch = zombie.held()["s0"].epoch
+    stage.lose(zombie)
+    heir = stage.worker("b")
+    stage.let_pass(20)
+    zombie.checkpoint("s0", epoch, after(5))
+    zombie.tick()
+    row = stage.rows()["s0"]
+    assert (row.lease_owner, row.epoch) == (heir.owner, epoch + 1)
+    assert row.checkpoint != after(5)
+    with pytest.raises(LeaseLost, match=r"s0 is not a/.*drop its batch"):
+        zombie.checkpoint("s0", epoch, after(6))
+
+
+@pytest.mark.req("K-32")
+@pytest.mark.case("W-01", "W-06")
+def test_a_worker_that_cannot_renew_stops_before_its_leases_can_be_taken() -> None:
+    stage, notes = Stage(shards=1), Notes()
+    worker = stage.worker("a", work=notes)
+    stage.let_pass(0)
+    stage.table.swap_heartbeat = _out_of_reach  # type: ignore[method-assign, assignment]
+    stage.let_pass(stage.times.stop_seconds - 0.1)
+    epoch = worker.held()["s0"].epoch
+    assert worker.holds("s0", epoch)
+    stage.let_pass(0.2)
+    assert not worker.held()
+    assert not worker.holds("s0", epoch)
+    stage.let_pass(0)
+    assert notes.words[-1] == ("stop", "s0")
+    assert stage.times.stop_seconds < stage.times.lease_seconds
+    del stage.table.swap_heartbeat
+    stage.let_pass(1)
+    assert set(worker.held()) == {"s0"}, "nobody took it: it goes on under its epoch"
+    assert notes.words[-1][:2] == ("start", "s0")
+
+
+@pytest.mark.case("W-06")
+def test_a_worker_that_was_away_holds_nothing_before_it_has_read_its_rows_again() -> None:
+    stage = Stage(shards=1)
+    worker = stage.worker("a")
+    stage.let_pass(1)
+    stage.now += 30
+    renewal = worker.leasing.renewal(stage.now)
+    assert renewal is not None
+    worker.leasing.done(renewal, stage.now)
+    assert worker.leasing.working(stage.now)
+    assert not worker.held()
+    worker.leasing.read_rows(["s0"], stage.rows(), stage.now)
+    assert worker.held()
+
+
+@pytest.mark.case("W-12", "W-18")
+def test_what_a_leaving_worker_had_is_taken_at_once() -> None:
+    stage, notes = Stage(shards=4), Notes()
+    leaver = stage.worker("a", work=notes)
+    stays = stage.worker("b")
+    stage.let_pass(12)
+    lease = leaver.held()
+    shard_id = min(lease)
+    leaver.checkpoint(shard_id, lease[shard_id].epoch, after(7))
+    stage.lose(leaver)
+    leaver.leave()
+    assert stage.rows()[shard_id].checkpoint == after(7), "the last checkpoint goes with it"
+    assert ("stop", shard_id) in notes.words
+    stage.let_pass(2)
+    assert len(stays.held()) == 4
+    assert [beat.worker for beat in stage.table.read_heartbeats(*SPACE)] == [stays.owner]
+
+
+@pytest.mark.case("W-11")
+def test_an_owner_takes_its_promise_back_when_the_asker_dies() -> None:
+    stage, notes = Stage(shards=2), Notes()
+    owner = stage.worker("a", work=notes)
+    stage.let_pass(3)
+    asker = stage.worker("b")
+    for _ in range(5):
+        asker.tick()
+        owner.tick()
+        stage.now += 1
+    assert any(lease.finishing for lease in owner.held().values())
+    stage.lose(asker)
+    for _ in range(15):
+        owner.tick()
+        stage.now += 1
+    assert not any(lease.finishing for lease in owner.held().values())
+    assert notes.words[-1][0] == "start"
+
+
+@pytest.mark.case("W-03")
+def test_two_workers_of_one_name_do_not_steal_from_each_other_for_ever() -> None:
+    stage = Stage(shards=4)
+    first = stage.worker("a")
+    stage.let_pass(3)
+    second = stage.worker("a")
+    assert first.owner != second.owner
+    stage.let_pass(40)
+    epochs = {i: row.epoch for i, row in stage.rows().items()}
+    stage.let_pass(40)
+    assert {i: row.epoch for i, row in stage.rows().items()} == epochs
+    assert stage.counts() == [2, 2]
+
+
+@pytest.mark.case("W-13")
+def test_shards_beyond_every_capacity_are_said(caplog: pytest.LogCaptureFixture) -> None:
+    stage = Stage(shards=5)
+    stage.worker("a", capacity=2)
+    stage.worker("b", capacity=2)
+    stage.let_pass(15)
+    assert stage.counts() == [2, 2]
+    assert "1 shards of orders have no owner: every worker is at its capacity" in caplog.text
+
+
+@pytest.mark.case("W-10")
+def test_a_worker_whose_consumer_died_loses_its_leases() -> None:
+    stage = Stage(shards=1, stall_seconds=20.0)
+    stuck = stage.worker("a")
+    stuck.tick()
+    other = stage.worker("b")
+    for _ in range(45):
+        stage.now += 1
+        stuck.tick()
+        other.tick()
+        other.held()
+    assert set(other.held()) == {"s0"}
+
+
+@pytest.mark.req("K-13")
+@pytest.mark.case("W-16")
+def test_two_streams_and_two_apps_in_one_table_never_meet() -> None:
+    stage = Stage(shards=1)
+    spaces = [("app", "orders"), ("app", "payments"), ("other app", "orders")]
+    workers = [stage.worker("a", space=space) for space in spaces]
+    stage.let_pass(20)
+    assert all(set(worker.held()) == {"s0"} for worker in workers)
+    owners = [stage.table.read_rows(*space, ["s0"])["s0"].lease_owner for space in spaces]
+    assert owners == [worker.owner for worker in workers]
+
+
+def _out_of_reach(*_: object) -> None:
+    raise TableUnavailable("no answer")

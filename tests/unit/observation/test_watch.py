@@ -1,0 +1,79 @@
+"""The watch over a live stream: what it shows when all is well, and when it is not."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shardline.core.promise import Verdict
+from shardline.errors import ConfigurationError, StreamNotFound
+from shardline.local import Service
+from shardline.observation.watch import LiveWatch
+from shardline.services.access import Access
+from shardline.services.connection import connect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    with Service() as running:
+        running.create_stream("orders", 1)
+        yield running
+
+
+@pytest.fixture
+def watch(service: Service) -> Iterator[LiveWatch]:
+    stream = connect("kinesis://orders", Access(endpoint_url=service.endpoint_url))
+    yield LiveWatch("kinesis://orders", stream)
+    stream.close()
+
+
+def test_a_stream_that_is_missing_from_the_start_is_an_error(service: Service) -> None:
+    stream = connect("kinesis://nothing", Access(endpoint_url=service.endpoint_url))
+    with pytest.raises(StreamNotFound):
+        LiveWatch("kinesis://nothing", stream).snapshot()
+    stream.close()
+
+
+def test_one_that_vanishes_later_leaves_the_last_picture_and_a_notice(
+    service: Service, watch: LiveWatch
+) -> None:
+    before = watch.snapshot()
+    service.client().delete_stream(StreamName="orders")
+    after = watch.snapshot()
+    assert after.shards == before.shards
+    assert "not found" in after.notice
+
+
+def test_notes_and_a_verdict_are_shown(watch: LiveWatch) -> None:
+    watch.snapshot()
+    watch.note("kill -9 of ada")
+    watch.judge(Verdict(1, 1, 0, 0, 0, 0, 0, {}, ()))
+    snapshot = watch.snapshot()
+    assert [event.text for event in snapshot.events] == ["kill -9 of ada"]
+    assert snapshot.verdict is not None
+    assert snapshot.verdict.kept
+
+
+def test_without_leases_there_is_nothing_to_release(watch: LiveWatch) -> None:
+    with pytest.raises(ConfigurationError, match="--lease-table"):
+        watch.release("shardId-000000000000")
+
+
+def test_looks_from_several_threads_tell_of_each_event_once(
+    service: Service, watch: LiveWatch
+) -> None:
+    watch.snapshot()
+    service.client().split_shard(
+        StreamName="orders", ShardToSplit="shardId-000000000000", NewStartingHashKey=str(2**127)
+    )
+    threads = [threading.Thread(target=watch.snapshot) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [event.text for event in watch.snapshot().events] == ["…000 → …001 + …002"]
