@@ -1,11 +1,11 @@
-"""Reading one shard from a position on: iterators, and what becomes of them, stay in here."""
+"""Reading one shard from a position on: iterators, expiry, refusals and pace are handled here."""
 
 from __future__ import annotations
 
 import logging
-import time
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -21,10 +21,14 @@ from shardline.core.shards import (
     Position,
     SequenceNumber,
 )
-from shardline.errors import InvalidPosition, IteratorExpired
+from shardline.errors import InvalidPosition, IteratorExpired, Throttled
+from shardline.services.clock import boot_seconds
+from shardline.services.pace import UNPACED, ShardPace
+from shardline.services.steps import Pause, Steps, run
 from shardline.services.wire.columns import TIME, time_column
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from shardline.services.port import Page, StreamService
@@ -41,14 +45,29 @@ _MARGIN_WHERE_TIMES_ARE_FILTERED: Final = timedelta(minutes=1)
 class ShardCursor:
     """A place in one shard that moves forward as it is read. Opens its iterator at the first read.
 
-    A cursor at `After` with a sub-sequence delivers that record again: which of its user records
-    are behind us is for the caller to decide. Not for use by several threads at once.
+    Reads follow the `pace`; without one, only a refusal makes the cursor wait. After nothing but
+    refusals for `patience_seconds` the last one is raised.
+
+    A cursor at `After` with a sub-sequence delivers that record again: the caller decides which of
+    its user records to skip. Not for use by several threads at once.
     """
 
-    def __init__(self, service: StreamService, shard_id: str, position: Position) -> None:
+    def __init__(
+        self,
+        service: StreamService,
+        shard_id: str,
+        position: Position,
+        *,
+        pace: ShardPace | None = None,
+        patience_seconds: float = 120.0,
+        clock: Callable[[], float] = boot_seconds,
+    ) -> None:
         self.shard_id: Final = shard_id
         self._service = service
         self._position = position
+        self._pace = pace or ShardPace(UNPACED)
+        self._patience_seconds = patience_seconds
+        self._clock = clock
         self._reopen_at = position
         self._not_before: datetime | None = None
         self._iterator: str | None = None
@@ -56,10 +75,10 @@ class ShardCursor:
 
     @property
     def position(self) -> Position:
-        """Where the next read starts: hand it to another cursor, and nothing is lost between them.
+        """Where the next read starts: another cursor made there continues without loss.
 
-        `LATEST` becomes a time with the first page that holds no record, since nothing else tells
-        what came later; a cursor made from that may repeat records of the seconds before.
+        `LATEST` becomes a time with the first page that holds no record, since nothing else marks
+        that place; a cursor made from that may repeat records of the seconds before.
         """
         return self._position
 
@@ -69,10 +88,14 @@ class ShardCursor:
         return self._position == SHARD_END
 
     def read(self, max_records: int) -> Page:
+        """Read the next page in this thread: see `read_steps`."""
+        return run(self.read_steps(max_records))
+
+    def read_steps(self, max_records: int) -> Steps[Page]:
         """Read the next page, which may be empty. An iterator that expired is opened again."""
         if self.ended:
             raise InvalidPosition(f"{self.shard_id} was read to its end: nothing is left to read")
-        page = self._read(max_records)
+        page = yield from self._paced_read(max_records)
         if page.records.num_rows:
             last = page.records.column("sequenceNumber")[page.records.num_rows - 1].as_py()
             self._reopen_at = After(SequenceNumber(last))
@@ -87,33 +110,53 @@ class ShardCursor:
         return page
 
     def reopen(self) -> None:
-        """Let go of the iterator: the next read takes a new one, at the same place."""
+        """Drop the iterator: the next read opens another one at the same place."""
         if not isinstance(self._reopen_at, Latest):
             self._iterator = None
 
-    def _read(self, max_records: int) -> Page:
-        if self._iterator is None:
-            self._open()
-        try:
-            return self._service.read(self._iterator or "", max_records)
-        except IteratorExpired:
-            if isinstance(self._reopen_at, Latest):
-                # No page ever came back. One is needed to learn the service's clock.
-                iterator = self._service.open(self.shard_id, LATEST)
-                self._reopen_at = self._pinned(self._service.read(iterator, 1))
-            logger.info(
-                "%s: iterator expired; opening another at %s", self.shard_id, self._reopen_at
-            )
-            self._open()
-        return self._service.read(self._iterator or "", max_records)
+    def _paced_read(self, max_records: int) -> Steps[Page]:
+        pace, refused_since = self._pace, None
+        while True:
+            wait = pace.wait_seconds(self._clock())
+            if wait > 0:
+                yield Pause(wait)
+                continue
+            if self._iterator is None:
+                yield from self._open()
+            now = self._clock()
+            limit = min(max_records, pace.page_records(now))
+            pace.sent(now)
+            try:
+                page: Page = yield partial(self._service.read, self._iterator or "", limit)
+            except Throttled:
+                now = self._clock()
+                pace.refused(now)
+                refused_since = now if refused_since is None else refused_since
+                if now - refused_since > self._patience_seconds:
+                    raise
+            except IteratorExpired:
+                yield from self._replace_expired()
+            else:
+                size = sum(column.nbytes for column in page.records.columns[:2])
+                pace.received(self._clock(), page.records.num_rows, size, page.behind_ms)
+                return page
 
-    def _open(self) -> None:
-        self._opening_began = self._opening_began or time.monotonic()
+    def _replace_expired(self) -> Steps[None]:
+        if isinstance(self._reopen_at, Latest):
+            # No page ever came back. One is needed to learn the service's clock.
+            iterator = yield partial(self._service.open, self.shard_id, LATEST)
+            page = yield partial(self._service.read, iterator, 1)
+            self._reopen_at = self._pinned(page)
+        logger.info("%s: iterator expired; opening another at %s", self.shard_id, self._reopen_at)
+        self._iterator = None
+
+    def _open(self) -> Steps[None]:
+        self._opening_began = self._opening_began or self._clock()
         position = self._reopen_at
         if isinstance(position, AtTime) and not self._service.finds_times:
             self._not_before = position.time
             position = TRIM_HORIZON
-        self._iterator = self._service.open(self.shard_id, position)
+        self._iterator = yield partial(self._service.open, self.shard_id, position)
 
     def _pinned(self, page: Page) -> AtTime:
         """Return a time before which nothing unread can have arrived, though LATEST found nothing.
@@ -126,7 +169,7 @@ class ShardCursor:
         if not self._service.finds_times:
             margin = _MARGIN_WHERE_TIMES_ARE_FILTERED
         behind = timedelta(milliseconds=page.behind_ms or 0)
-        since_opening = timedelta(seconds=time.monotonic() - (self._opening_began or 0))
+        since_opening = timedelta(seconds=self._clock() - (self._opening_began or 0))
         return AtTime(page.service_time - behind - since_opening - margin)
 
     def _from_time_on(self, page: Page) -> Page:

@@ -1,0 +1,98 @@
+"""When a shard may be read next, and how much to ask for: its quota, seen by one reader.
+
+Kinesis gives all polling readers of a shard together five calls and 2 MiB a second. A page may
+exceed that: it leaves the shard in debt, and every read is refused until the debt is paid. So a
+reader that is far behind and alone asks for whole pages and waits for exactly the debt; one near
+the tip, or beside others, asks for about 1 MiB, so that nobody is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+MIB: Final = 1024 * 1024
+FULL_PAGE_RECORDS: Final = 10_000
+_SHARED_PAGE_BYTES: Final = 1 * MIB
+_FAR_BEHIND_MS: Final = 10_000
+_SHARED_SECONDS: Final = 60.0
+"""How long after a refusal the shard counts as read by others too."""
+_FIRST_RECORD_BYTES: Final = 1024
+"""What a record is taken to weigh before one was seen."""
+_LONGEST_REFUSAL_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """What a service gives all polling readers of one shard together."""
+
+    calls_per_second: float = 5.0
+    bytes_per_second: float = 2.0 * MIB
+    page_records: int = FULL_PAGE_RECORDS
+
+
+KINESIS_QUOTA: Final = Quota()
+DYNAMODB_QUOTA: Final = Quota(page_records=1_000)
+UNPACED: Final = Quota(calls_per_second=float("inf"), bytes_per_second=float("inf"))
+"""For a reader of few pages: it waits only after a refusal."""
+_REFUSAL_SECONDS: Final = 0.25
+
+
+class ShardPace:
+    """The quota of one shard as this process has used it. `now` is seconds on any steady clock.
+
+    Not for use by several threads at once.
+    """
+
+    def __init__(self, quota: Quota = KINESIS_QUOTA) -> None:
+        self._quota = quota
+        self._spacing_seconds = 1.05 / quota.calls_per_second
+        self._next_call_at = float("-inf")
+        self._bytes_level = quota.bytes_per_second
+        self._level_at: float | None = None
+        self._record_bytes = float(_FIRST_RECORD_BYTES)
+        self._behind_ms: int | None = None
+        self._refusals = 0
+        self._shared_until = float("-inf")
+
+    def wait_seconds(self, now: float) -> float:
+        """Return how long to wait before the next read; 0 if it may be sent now."""
+        self._refill(now)
+        debt_seconds = max(0.0, -self._bytes_level) / self._quota.bytes_per_second
+        return max(0.0, self._next_call_at - now, debt_seconds)
+
+    def page_records(self, now: float) -> int:
+        """Return how many records to ask for in the next read."""
+        far_behind = self._behind_ms is None or self._behind_ms > _FAR_BEHIND_MS
+        if far_behind and now >= self._shared_until:
+            return self._quota.page_records
+        wanted = int(_SHARED_PAGE_BYTES / self._record_bytes)
+        return max(1, min(self._quota.page_records, wanted))
+
+    def sent(self, now: float) -> None:
+        """Record that a read was sent."""
+        self._next_call_at = now + self._spacing_seconds
+
+    def received(self, now: float, records: int, size_bytes: int, behind_ms: int | None) -> None:
+        """Record what a read gave; `behind_ms` is None where the service does not say."""
+        self._refill(now)
+        self._bytes_level -= size_bytes
+        self._refusals = 0
+        self._behind_ms = behind_ms
+        if records:
+            self._record_bytes += (size_bytes / records - self._record_bytes) * 0.5
+
+    def refused(self, now: float) -> None:
+        """Record that a read was refused: somebody else reads the shard too."""
+        self._refusals += 1
+        self._shared_until = now + _SHARED_SECONDS
+        pause = min(_LONGEST_REFUSAL_SECONDS, _REFUSAL_SECONDS * self._refusals)
+        self._next_call_at = now + pause
+
+    def _refill(self, now: float) -> None:
+        rate = self._quota.bytes_per_second
+        if rate == float("inf"):
+            return
+        passed = now - self._level_at if self._level_at is not None else 0.0
+        self._level_at = now
+        self._bytes_level = min(rate, self._bytes_level + passed * rate)
