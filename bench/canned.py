@@ -17,7 +17,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
-from shardline.core.promise import Fence, PromiseChecker, RecordRef, Verdict
+from shardline.core.fences import Fence
+from shardline.core.promise import PromiseChecker, RecordRef, Verdict
 from shardline.local import Service
 
 if TYPE_CHECKING:

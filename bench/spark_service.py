@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow.parquet as pq
 
-from shardline.core.promise import Fence, PromiseChecker, RecordRef
+from shardline.core.fences import Fence
+from shardline.core.promise import PromiseChecker, RecordRef
 from shardline.local import Service
 
 if TYPE_CHECKING:

@@ -23,7 +23,8 @@ import boto3
 import shardline
 from bench.environment import python_with
 from bench.figures import Figure, print_plainly, ratios
-from shardline.core.promise import Fence, PromiseChecker, RecordRef
+from shardline.core.fences import Fence
+from shardline.core.promise import PromiseChecker, RecordRef
 from shardline.local import Service
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from shardline.services.connection import connect
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from shardline.core.fences import Fence
     from shardline.core.leasing.rows import Heartbeat, LeaseRow
-    from shardline.core.promise import Fence
     from shardline.leases.port import LeaseTable
 
 LEASE_SECONDS = 3.0

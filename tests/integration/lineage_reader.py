@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from shardline.core.fences import Fence
 from shardline.core.lineage import Lineage, trace
-from shardline.core.promise import Fence, PromiseChecker, RecordRef
+from shardline.core.promise import PromiseChecker, RecordRef
 from shardline.core.shards import TRIM_HORIZON
 from shardline.services.cursor import ShardCursor
 

@@ -11,7 +11,8 @@ import boto3
 import pytest
 
 import shardline
-from shardline.core.promise import Fence, PromiseChecker, RecordRef
+from shardline.core.fences import Fence
+from shardline.core.promise import PromiseChecker, RecordRef
 from shardline.local import Service
 from shardline.local.traffic import Traffic, reshard_once
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from shardline.core.fences import Fence
 from shardline.core.lineage import trace
-from shardline.core.promise import Fence, PromiseChecker, RecordRef, Verdict
+from shardline.core.promise import PromiseChecker, RecordRef, Verdict
 from shardline.core.shards import HASH_SPACE_END, HashRange, SequenceNumber, Shard, hash_key_of
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from shardline.core.fences import Fence
 from shardline.core.offsets import Offset
 from shardline.core.planning import tasks
-from shardline.core.promise import Fence, PromiseChecker, RecordRef
+from shardline.core.promise import PromiseChecker, RecordRef
 from shardline.core.shards import SHARD_END, TRIM_HORIZON, After
 from shardline.local.clock import Clock
 from shardline.local.dynamodb_streams.control import Tables
@@ -192,7 +193,7 @@ class Query:
         for task in tasks(ranges, 2):
             for shard_id, item in task:
                 pages = self._pages(self.planner.to_read(shard_id, item), self._leftovers)
-                fence = Fence(item.epoch, self.commits, self.attempt)
+                fence = Fence(item.epoch, self.commits * 100 + self.attempt)
                 for page in pages:
                     self.world.checker.delivered(shard_id, fence, _refs(page))
                     count += page.num_rows

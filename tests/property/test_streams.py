@@ -10,7 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from shardline.core.promise import Fence, PromiseChecker, RecordRef
+from shardline.core.fences import Fence
+from shardline.core.promise import PromiseChecker, RecordRef
 from shardline.local.clock import Clock
 from shardline.local.dynamodb_streams.control import Tables
 from shardline.local.dynamodb_streams.twin import DynamoDBTwin

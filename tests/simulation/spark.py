@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from shardline.core.fences import Fence
 from shardline.core.leasing.times import LeaseTimes
-from shardline.core.promise import Fence
 from shardline.core.shards import After, Position, SequenceNumber
 from shardline.errors import LeaseLost, ServiceError
 from shardline.leases.coordinator import Coordinator
@@ -251,10 +251,10 @@ class Worker:
             attempt = 0
             if self._random.random() < self.overlap:  # an executor that is thought lost goes on
                 self._executors.spawn(
-                    self._task(coordinator.owner, r, Fence(r.epoch, batch, 0), 2.0)
+                    self._task(coordinator.owner, r, Fence(r.epoch, batch * 100), 2.0)
                 )
                 attempt = 1
-            yield from self._task(coordinator.owner, r, Fence(r.epoch, batch, attempt), 0.2)
+            yield from self._task(coordinator.owner, r, Fence(r.epoch, batch * 100 + attempt), 0.2)
         self._served = {r.shard_id: r for r in ranges}
         self.disk.committed = batch
         yield Sleep(0.02)

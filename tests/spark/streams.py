@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 
-from shardline.core.promise import Fence, PromiseChecker, RecordRef, Verdict
+from shardline.core.fences import Fence
+from shardline.core.promise import PromiseChecker, RecordRef, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -155,7 +156,7 @@ class Consumer:
 
         def received(batch: DataFrame, batch_id: int) -> None:
             came = batch.collect()
-            self.stream.delivered(came, Fence(0, batch_id, attempt))
+            self.stream.delivered(came, Fence(0, batch_id * 100 + attempt))
             self.batches.append(came)
 
         return writer.foreachBatch(received).start()

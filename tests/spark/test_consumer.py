@@ -13,7 +13,8 @@ from pyspark import cloudpickle
 from pyspark.errors import StreamingQueryException
 
 from shardline.consumer.consumer import ShardBatch, ShardConsumer
-from shardline.core.promise import Fence, RecordRef
+from shardline.core.fences import Fence
+from shardline.core.promise import RecordRef
 from shardline.errors import ConfigurationError
 from shardline.leases.address import open_table
 from shardline.spark.consuming import consume

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
-from shardline.core.promise import Fence, RecordRef
+from shardline.core.fences import Fence
+from shardline.core.promise import RecordRef
 from tests.spark.cluster import cluster
 from tests.spark.streams import Stream, wait_until
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from shardline.core.promise import Fence
+    from shardline.core.fences import Fence
 
 
 @dataclass(frozen=True, slots=True)

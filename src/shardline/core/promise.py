@@ -1,12 +1,13 @@
 """The one checker of the promises: order, nothing lost, parents first, one effective owner.
 
-Tell it what was written, what was delivered under which fence, what was checkpointed and which
-gaps were declared; it judges. Every level of tests uses it, the demo does, and so may you.
+It is given what was written, what was delivered under which fence, what was checkpointed and
+which gaps were declared, and judges. Every level of tests uses it, the demo does, and so may you.
 
-The words are exact. Each delivery carries a fence. A delivery below the highest fence already
-seen for its shard is *stale*: it is counted, and it is neither order nor progress. All others, as
-they come, must bring every key's records in written order, except that a higher fence may go
-back as far as the last checkpoint, and no further.
+The words are exact. Each delivery carries a fence. A delivery under an epoch below the highest
+seen for its shard, or of a key under a fence below the highest seen for that key in the shard, is
+*stale*: it is counted, and it is neither order nor progress. All others, as they come, must bring
+every key's records in written order, except that a higher fence may go back as far as the last
+checkpoint, and no further.
 """
 
 from __future__ import annotations
@@ -21,16 +22,9 @@ from shardline.errors import PromiseBroken
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from shardline.core.fences import Fence
+
 _EXAMPLES_KEPT: Final = 20
-
-
-class Fence(NamedTuple):
-    """What a delivery carries so that a sink can refuse an older writer: higher wins."""
-
-    epoch: int = 0
-    """Rises whenever a shard's lease is taken."""
-    batch: int = 0
-    attempt: int = 0
 
 
 class RecordRef(NamedTuple):
@@ -76,7 +70,7 @@ class Verdict:
 
     @property
     def kept(self) -> bool:
-        """Say whether every promise was kept."""
+        """Return true if every promise was kept."""
         return not self.breaches
 
     def require(self) -> Verdict:
@@ -88,7 +82,7 @@ class Verdict:
 
 
 class PromiseChecker:
-    """Judges a history as it unfolds. Tell of a write before its delivery."""
+    """Judges a history as it unfolds. Record a write before its delivery."""
 
     def __init__(self) -> None:
         self._keys: dict[str, _Key] = defaultdict(_Key)
@@ -99,11 +93,11 @@ class PromiseChecker:
         self._stale = 0
 
     def shard(self, shard_id: str, parents: Iterable[str] = ()) -> None:
-        """Tell of a shard and of its parents."""
+        """Record a shard and its parents."""
         self._shards[shard_id].parents = tuple(parents)
 
     def wrote(self, shard_id: str, record: RecordRef) -> None:
-        """Tell of a record that the service accepted; for each key in the order of writing."""
+        """Record what the service accepted; call it for each key in the order of writing."""
         shard, key = self._shards[shard_id], self._keys[record.key]
         shard.records.append((record.sequence, record.sub_sequence, record.key, len(key.passed)))
         shard.index_of[record.sequence, record.sub_sequence] = len(key.passed)
@@ -113,24 +107,31 @@ class PromiseChecker:
     def delivered(
         self, shard_id: str, fence: Fence, records: Iterable[RecordRef], owner: str = ""
     ) -> bool:
-        """Tell of a delivery to the consumer, in the order observed. False if it was stale."""
+        """Record a delivery to the consumer, in the order observed; false if all was stale."""
         shard = self._shards[shard_id]
-        if fence < shard.fence:
+        if fence.epoch < shard.epoch:
             self._stale += sum(1 for _ in records)
             return False
-        if fence > shard.fence:
-            shard.fence = fence
-            shard.latest_of_key = {}
+        shard.epoch = fence.epoch
         self._check_owner(shard_id, shard, fence.epoch, owner)
         self._check_ancestors(shard_id, shard)
+        fresh = False
         for record in records:
+            highest = shard.fence_of_key.get(record.key)
+            if highest is not None and fence < highest:
+                self._stale += 1
+                continue
+            if fence != highest:
+                shard.fence_of_key[record.key] = fence
+                shard.latest_of_key.pop(record.key, None)
+            fresh = True
             self._deliver(shard_id, shard, record)
-        return True
+        return fresh
 
     def checkpointed(
         self, shard_id: str, epoch: int, upto: tuple[int, int] | int | None, owner: str = ""
     ) -> None:
-        """Tell of a checkpoint that succeeded; `upto` None means the end of the shard."""
+        """Record a checkpoint that succeeded; `upto` None means the end of the shard."""
         shard = self._shards[shard_id]
         if epoch < shard.epoch:
             self._breach(
@@ -147,7 +148,7 @@ class PromiseChecker:
         self._acknowledge(shard_id, shard, place)
 
     def gap(self, shard_id: str, after: int = -1, before: int | None = None) -> None:
-        """Tell of a declared gap: what lies between the two numbers is excused, both excluded."""
+        """Record a declared gap: what lies between the two numbers is excused, both excluded."""
         shard = self._shards[shard_id]
         for sequence, _, key, index in shard.records:
             inside = sequence > after and (before is None or sequence < before)
@@ -156,7 +157,7 @@ class PromiseChecker:
                 shard.undelivered -= 1
 
     def verdict(self) -> Verdict:
-        """Judge what was told so far; undelivered records count as lost."""
+        """Judge what was recorded so far; undelivered records count as lost."""
         marks = [mark for key in self._keys.values() for mark in key.passed]
         lost = marks.count(_PENDING)
         breaches = dict(self._breaches)
@@ -290,7 +291,7 @@ class _Key:
         self._first_pending = 0
 
     def first_pending(self, before: int, since: int) -> int | None:
-        """Return the first record in front of `before`, behind `since`, that never came."""
+        """Return the first record between `since` and `before` that never came."""
         while (
             self._first_pending < len(self.passed)
             and self.passed[self._first_pending] is not _PENDING
@@ -302,7 +303,7 @@ class _Key:
         return None
 
     def skipped(self, latest: int, index: int) -> bool:
-        """Say whether one delivery jumped over a record that is not excused."""
+        """Return true if one delivery jumped over a record that is not excused."""
         return any(self.passed[i] is not _EXCUSED for i in range(latest + 1, index))
 
 
@@ -310,8 +311,8 @@ class _ShardHistory:
     """What happened in one shard."""
 
     __slots__ = (
-        "acknowledged", "ancestors_done", "checkpoint", "fence", "index_of", "latest_of_key",
-        "owners", "parents", "records", "undelivered",
+        "_delivery_epoch", "acknowledged", "ancestors_done", "checkpoint", "fence_of_key",
+        "index_of", "latest_of_key", "owners", "parents", "records", "undelivered",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -319,7 +320,8 @@ class _ShardHistory:
         self.records: list[tuple[int, int, str, int]] = []
         self.index_of: dict[tuple[int, int], int] = {}
         self.undelivered = 0
-        self.fence = Fence(-1, -1, -1)
+        self._delivery_epoch = -1
+        self.fence_of_key: dict[str, Fence] = {}
         self.latest_of_key: dict[str, int] = {}
         self.owners: dict[int, str] = {}
         self.checkpoint: tuple[int, int] = (-1, 0)
@@ -328,4 +330,9 @@ class _ShardHistory:
 
     @property
     def epoch(self) -> int:
-        return max(self.fence.epoch, *self.owners) if self.owners else self.fence.epoch
+        """The highest epoch seen in a delivery or a checkpoint."""
+        return max(self._delivery_epoch, *self.owners) if self.owners else self._delivery_epoch
+
+    @epoch.setter
+    def epoch(self, epoch: int) -> None:
+        self._delivery_epoch = epoch

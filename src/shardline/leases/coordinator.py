@@ -1,6 +1,6 @@
 """Runs the rules of leasing against a lease table and a stream: one thin actor per worker.
 
-The rules are in `core.leasing.state`; here are only the calls. Everything that talks to the outside is
+The rules are in `core.leasing.state`; here are only the calls. All that talks to the outside is
 a generator that yields one call after the other, so that the same code runs in a thread (each
 call made at once) and in a simulator (each call made, delayed, repeated or lost at will).
 

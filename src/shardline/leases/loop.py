@@ -6,7 +6,7 @@ import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from shardline.core.promise import Fence
+from shardline.core.fences import Fence
 from shardline.core.shards import After, SequenceNumber
 from shardline.errors import GapError, LeaseLost, PositionTrimmed
 from shardline.services.cursor import ShardCursor

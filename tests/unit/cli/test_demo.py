@@ -12,7 +12,8 @@ from shardline.cli.demo.picture import Picture, draw, fitting
 from shardline.cli.demo.readings import Readings
 from shardline.cli.demo.screen import screen_for
 from shardline.cli.demo.workers import Line
-from shardline.core.promise import Breach, Fence, RecordRef, Verdict
+from shardline.core.fences import Fence
+from shardline.core.promise import Breach, RecordRef, Verdict
 from tests.unit.observation.situations import START, Situation
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from shardline.consumer.consumer import ShardBatch
 from shardline.consumer.dead_letters import open_dead_letters
-from shardline.core.promise import Fence
+from shardline.core.fences import Fence
 from shardline.errors import ConfigurationError, ServiceError
 from shardline.local.service import Service
 from shardline.services.access import Access
@@ -27,7 +27,7 @@ NOWHERE = Access()
 
 
 def batch(numbers: Sequence[int], shard_id: str = "shardId-000000000001") -> ShardBatch:
-    return ShardBatch(shard_id, Fence(4, 7, 3), page(shard_id, numbers))
+    return ShardBatch(shard_id, Fence(4, 703), page(shard_id, numbers))
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_files_hold_all_that_is_needed_to_process_it_later(tmp_path: Path) -> No
         ("shardId-000000000001/2/0", "ValueError: nö"),
         ("shardId-000000000001/3/0", "KeyError: 'x'"),
     ]
-    assert letters[0]["fence"] == [4, 7, 3]
+    assert letters[0]["fence"] == [4, 703]
     record = letters[0]["record"]
     assert (record["partitionKey"], record["sequenceNumber"]) == ("key-1", "1")
     assert base64.b64decode(record["data"]["base64"]) == b"1"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shardline.core.promise import Breach, Fence, PromiseChecker, RecordRef
+from shardline.core.fences import Fence
+from shardline.core.promise import Breach, PromiseChecker, RecordRef
 from shardline.errors import PromiseBroken
 
 
@@ -86,37 +87,37 @@ def test_undelivered_is_lost_and_named(split: PromiseChecker) -> None:
 
 
 def test_a_higher_fence_may_repeat_back_to_the_checkpoint(split: PromiseChecker) -> None:
-    split.delivered("shard0", Fence(1, 0, 0), refs("A1 B1"))
+    split.delivered("shard0", Fence(1, 0), refs("A1 B1"))
     split.checkpointed("shard0", 1, refs("B1")[0].sequence)
-    split.delivered("shard0", Fence(1, 1, 0), refs("A2 B2"))
-    split.delivered("shard0", Fence(2, 0, 0), refs("A2 B2 A3"))
+    split.delivered("shard0", Fence(1, 1), refs("A2 B2"))
+    split.delivered("shard0", Fence(2, 0), refs("A2 B2 A3"))
     assert breaches(split) == set()
     assert split.verdict().repeated == 2
 
 
 def test_a_repeat_from_before_the_checkpoint_is_caught(split: PromiseChecker) -> None:
-    split.delivered("shard0", Fence(1, 0, 0), refs("A1 B1"))
+    split.delivered("shard0", Fence(1, 0), refs("A1 B1"))
     split.checkpointed("shard0", 1, refs("B1")[0].sequence)
-    split.delivered("shard0", Fence(2, 0, 0), refs("A1"))
+    split.delivered("shard0", Fence(2, 0), refs("A1"))
     assert breaches(split) == {Breach.REPLAYED_CHECKPOINTED}
 
 
 def test_a_repeat_under_the_same_fence_is_out_of_order(split: PromiseChecker) -> None:
-    split.delivered("shard0", Fence(1, 0, 0), refs("A1 A2"))
-    split.delivered("shard0", Fence(1, 0, 0), refs("A1"))
+    split.delivered("shard0", Fence(1, 0), refs("A1 A2"))
+    split.delivered("shard0", Fence(1, 0), refs("A1"))
     assert Breach.OUT_OF_ORDER in breaches(split)
 
 
 def test_a_replay_that_jumps_is_out_of_order(split: PromiseChecker) -> None:
-    split.delivered("shard0", Fence(1, 0, 0), refs("A1 B1 A2 B2 A3 B3"))
-    split.delivered("shard0", Fence(1, 0, 1), refs("A1 A3"))
+    split.delivered("shard0", Fence(1, 0), refs("A1 B1 A2 B2 A3 B3"))
+    split.delivered("shard0", Fence(1, 1), refs("A1 A3"))
     assert breaches(split) == {Breach.OUT_OF_ORDER}
 
 
 @pytest.mark.case("W-01")
 def test_a_delivery_below_the_highest_fence_is_stale_and_no_progress(split: PromiseChecker) -> None:
-    assert split.delivered("shard0", Fence(2, 0, 0), refs("A1"))
-    assert not split.delivered("shard0", Fence(1, 9, 9), refs("A2 B1"))
+    assert split.delivered("shard0", Fence(2, 0), refs("A1"))
+    assert not split.delivered("shard0", Fence(1, 9), refs("A2 B1"))
     assert (split.verdict().stale, split.verdict().delivered) == (2, 1)
     assert breaches(split) == set()
 

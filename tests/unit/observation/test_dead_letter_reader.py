@@ -11,7 +11,7 @@ import pytest
 
 from shardline.consumer.consumer import ShardBatch
 from shardline.consumer.dead_letters import open_dead_letters
-from shardline.core.promise import Fence
+from shardline.core.fences import Fence
 from shardline.errors import ConfigurationError
 from shardline.local import Service
 from shardline.observation.dead_letter_reader import open_letters

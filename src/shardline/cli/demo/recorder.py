@@ -6,7 +6,7 @@ import time
 from typing import Final
 
 from shardline.consumer.consumer import ShardBatch, ShardConsumer
-from shardline.core.promise import Fence
+from shardline.core.fences import Fence
 
 LOG_VARIABLE: Final = "SHARDLINE_DEMO_LOG"
 """The file to append to. Spark's own processes inherit the environment."""

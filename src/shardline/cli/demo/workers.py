@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shardline.cli.demo.recorder import LOG_VARIABLE
-from shardline.core.promise import Fence, PromiseChecker, RecordRef
+from shardline.core.fences import Fence
+from shardline.core.promise import PromiseChecker, RecordRef
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardline.consumer.consumer import DeadLetter, Halt, Retry, ShardBatch, ShardConsumer
-from shardline.core.promise import Fence
+from shardline.core.fences import Fence
 from shardline.spark.executor.fencing import ENDED, EPOCH, EVENT, STARTED
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Delivering:
     def run(self, rows: Iterable[pa.RecordBatch]) -> Counts:
         """Deliver everything in order. What the policy does not forgive is raised."""
         for shard_id, epoch, event, part in _parts(rows):
-            fence = Fence(epoch, self._batch, self._attempt)
+            fence = Fence(epoch, self._batch * 100 + self._attempt)
             if shard_id in self._lost or not self._holds(shard_id, epoch):
                 continue
             if event == STARTED:

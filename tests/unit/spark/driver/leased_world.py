@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from shardline.consumer.consumer import ShardBatch, ShardConsumer
 from shardline.core.leasing.times import LeaseTimes
 from shardline.core.offsets import Offset
-from shardline.core.promise import Fence, PromiseChecker, RecordRef
+from shardline.core.promise import PromiseChecker, RecordRef
 from shardline.core.shards import TRIM_HORIZON, After
 from shardline.leases.coordinator import Coordinator
 from shardline.leases.memory import MemoryLeaseTable
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from shardline.core.fences import Fence
     from shardline.core.leasing.rows import LeaseRow
     from shardline.services.port import Page
 

@@ -16,7 +16,7 @@ from shardline.consumer.consumer import (
     ShardBatch,
     ShardConsumer,
 )
-from shardline.core.promise import Fence
+from shardline.core.fences import Fence
 from shardline.spark.executor.delivery import Counts, Delivering
 from tests.unit.spark.executor.shard_rows import shard_range, task_rows
 
@@ -103,7 +103,7 @@ def test_all_callbacks_go_to_the_consumer_in_order() -> None:
     assert consumer.told == [
         ("a", "started", 4), ("a", [1, 2]), ("a", [3]), ("a", "ended"), ("b", [7, 8]),
     ]  # fmt: skip
-    assert consumer.fences == [Fence(4, 7, 3), Fence(4, 7, 3), Fence(9, 7, 3)]
+    assert consumer.fences == [Fence(4, 703), Fence(4, 703), Fence(9, 703)]
     assert counts == Counts(processed=5)
 
 
