@@ -17,7 +17,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from shardline.core.leasing.times import LeaseTimes
-from shardline.core.shards import HASH_SPACE_END, After, HashRange, SequenceNumber, Shard
+from shardline.core.positions import After
+from shardline.core.shards import HASH_SPACE_END, HashRange, SequenceNumber, Shard
 from shardline.leases.coordinator import Coordinator
 from shardline.leases.memory import MemoryLeaseTable
 from shardline.leases.port import Conflict

@@ -20,7 +20,7 @@ import numpy as np
 import shardline
 from bench.endless import PAGE_RECORDS, SHARD, STREAM, endless
 from bench.figures import Figure, print_plainly
-from shardline.core.shards import TRIM_HORIZON
+from shardline.core.positions import TRIM_HORIZON
 from shardline.services.access import Access
 from shardline.services.connection import connect
 from shardline.services.cursor import ShardCursor

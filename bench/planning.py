@@ -16,7 +16,8 @@ from bench.figures import Figure, cpu_seconds, print_plainly
 from bench.leasing import Fleet, Listing
 from shardline.core import planning
 from shardline.core.offsets import Offset
-from shardline.core.shards import TRIM_HORIZON, After, SequenceNumber
+from shardline.core.positions import TRIM_HORIZON, After
+from shardline.core.shards import SequenceNumber
 
 SHARDS: Final = (10, 1_000, 10_000)
 WORKERS: Final = {10: 2, 1_000: 10, 10_000: 20}

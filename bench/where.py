@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from bench.canned import Stock, canned
 from bench.wire import kinesis_body, kinesis_cbor_body
-from shardline.core.shards import TRIM_HORIZON
+from shardline.core.positions import TRIM_HORIZON
 from shardline.services.access import Access
 from shardline.services.connection import connect
 from shardline.services.cursor import ShardCursor

@@ -6,7 +6,7 @@ import sys
 
 from report import Report
 
-from shardline.core.shards import TRIM_HORIZON
+from shardline.core.positions import TRIM_HORIZON
 from shardline.services.access import Access
 from shardline.services.connection import connect
 from shardline.services.cursor import ShardCursor

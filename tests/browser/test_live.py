@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shardline.core.leasing.rows import LeaseRow, advanced, taken
-from shardline.core.shards import After, SequenceNumber
+from shardline.core.positions import After
+from shardline.core.shards import SequenceNumber
 from shardline.dashboard.server import PageServer
 from shardline.leases.memory import MemoryLeaseTable
 from shardline.local import Service

@@ -10,7 +10,7 @@ from shardline.services.cursor import ShardCursor
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from shardline.core.shards import Position
+    from shardline.core.positions import Position
     from shardline.services.port import StreamService
 
 DEADLINE_SECONDS: Final = 60

@@ -9,14 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shardline.core.shards import (
-    LATEST,
-    TRIM_HORIZON,
-    After,
-    AtTime,
-    Position,
-    SequenceNumber,
-)
+from shardline.core.positions import LATEST, TRIM_HORIZON, After, AtTime, Position
+from shardline.core.shards import SequenceNumber
 from shardline.errors import PositionTrimmed, ServiceUnreachable, ShardNotFound, Throttled
 from shardline.local import Clock, Service
 from shardline.services.access import Access, make_client

@@ -8,17 +8,8 @@ from typing import Any
 
 import pytest
 
-from shardline.core.shards import (
-    HASH_SPACE_END,
-    LATEST,
-    SHARD_END,
-    TRIM_HORIZON,
-    After,
-    AtTime,
-    SequenceNumber,
-    Shard,
-    hash_key_of,
-)
+from shardline.core.positions import LATEST, SHARD_END, TRIM_HORIZON, After, AtTime
+from shardline.core.shards import HASH_SPACE_END, SequenceNumber, Shard, hash_key_of
 from shardline.errors import InvalidPosition, ShardNotFound, StreamNotFound
 from shardline.services.cursor import ShardCursor
 from shardline.services.wire.columns import KINESIS_COLUMNS

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from shardline.core.leasing.rows import Header, Heartbeat, LeaseRow, advanced, finished, taken
-from shardline.core.shards import SHARD_END, TRIM_HORIZON, After, AtTime, SequenceNumber
+from shardline.core.positions import SHARD_END, TRIM_HORIZON, After, AtTime
+from shardline.core.shards import SequenceNumber
 from shardline.errors import ConfigurationError
 from shardline.leases.address import open_table
 from shardline.leases.memory import MemoryLeaseTable

@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from shardline.core.leasing.times import LeaseTimes
-from shardline.core.shards import After, ShardEnd
+from shardline.core.positions import After, ShardEnd
 from shardline.leases.address import open_table
 from shardline.leases.coordinator import Coordinator
 from shardline.leases.loop import ShardLoop

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from shardline.core.fences import Fence
 from shardline.core.lineage import Lineage, trace
+from shardline.core.positions import TRIM_HORIZON
 from shardline.core.promise import PromiseChecker, RecordRef
-from shardline.core.shards import TRIM_HORIZON
 from shardline.services.cursor import ShardCursor
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from typer.testing import CliRunner
 
 from shardline.cli import app
 from shardline.core.leasing.rows import Heartbeat, LeaseRow, released
-from shardline.core.shards import TRIM_HORIZON, After, AtTime, SequenceNumber
+from shardline.core.positions import TRIM_HORIZON, After, AtTime
+from shardline.core.shards import SequenceNumber
 from shardline.leases.address import open_table
 from shardline.local import Service
 from shardline.services.access import Access, make_client

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shardline.core.shards import TRIM_HORIZON
+from shardline.core.positions import TRIM_HORIZON
 from shardline.errors import ConfigurationError, StreamNotFound
 from shardline.local import Service
 from shardline.services.access import Access

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from shardline.core.fences import Fence
 from shardline.core.offsets import Offset
 from shardline.core.planning import tasks
+from shardline.core.positions import SHARD_END, TRIM_HORIZON, After
 from shardline.core.promise import PromiseChecker, RecordRef
-from shardline.core.shards import SHARD_END, TRIM_HORIZON, After
 from shardline.local.clock import Clock
 from shardline.local.dynamodb_streams.control import Tables
 from shardline.local.dynamodb_streams.twin import DynamoDBTwin
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from shardline.core.offsets import Range
-    from shardline.core.shards import Position
+    from shardline.core.positions import Position
     from shardline.local.kinesis.twin import KinesisTwin
     from shardline.services.port import StreamService
 

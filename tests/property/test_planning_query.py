@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shardline.core.offsets import Range
-from shardline.core.shards import LATEST, TRIM_HORIZON, After, AtTime, SequenceNumber
+from shardline.core.positions import LATEST, TRIM_HORIZON, After, AtTime
+from shardline.core.shards import SequenceNumber
 from shardline.errors import GapError, ShardlineError
 from shardline.local.kinesis.twin import KinesisTwin
 from shardline.local.service import Service

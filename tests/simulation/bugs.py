@@ -24,7 +24,7 @@ from shardline.core.leasing.peers import Peers
 from shardline.core.leasing.shares import Level, level_of
 from shardline.core.leasing.state import LeaseState
 from shardline.core.lineage import trace
-from shardline.core.shards import TRIM_HORIZON
+from shardline.core.positions import TRIM_HORIZON
 from shardline.leases import memory
 from shardline.leases.coordinator import Coordinator
 from shardline.leases.port import Conflict

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from shardline.core.fences import Fence
 from shardline.core.leasing.times import LeaseTimes
-from shardline.core.shards import After, Position, SequenceNumber
+from shardline.core.positions import After, Position
+from shardline.core.shards import SequenceNumber
 from shardline.errors import LeaseLost, ServiceError
 from shardline.leases.coordinator import Coordinator
 from shardline.leases.port import TableUnavailable

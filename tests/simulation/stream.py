@@ -13,7 +13,7 @@ from shardline.services.port import StreamDescription
 if TYPE_CHECKING:
     from random import Random
 
-    from shardline.core.shards import Position
+    from shardline.core.positions import Position
     from tests.simulation.clockwork import Clockwork
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from shardline.core.positions import After, Position, ShardEnd
 from shardline.core.promise import _ACKNOWLEDGED, _DELIVERED
-from shardline.core.shards import After, Position, ShardEnd
 from shardline.leases.memory import MemoryLeaseTable
 
 if TYPE_CHECKING:

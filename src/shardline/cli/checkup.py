@@ -115,7 +115,7 @@ class Checkup:
 
     def stream(self, address: str) -> Iterator[Finding]:
         """Describe, list and read a stream, as every reader must."""
-        from shardline.core.shards import TRIM_HORIZON
+        from shardline.core.positions import TRIM_HORIZON
         from shardline.services.access import Access
         from shardline.services.connection import connect
 

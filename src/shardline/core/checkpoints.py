@@ -6,7 +6,7 @@ import json
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from shardline.core.shards import (
+from shardline.core.positions import (
     LATEST,
     SHARD_END,
     TRIM_HORIZON,
@@ -14,10 +14,10 @@ from shardline.core.shards import (
     AtTime,
     Latest,
     Position,
-    SequenceNumber,
     ShardEnd,
     TrimHorizon,
 )
+from shardline.core.shards import SequenceNumber
 from shardline.errors import InvalidPosition
 
 if TYPE_CHECKING:

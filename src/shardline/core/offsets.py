@@ -14,7 +14,7 @@ from shardline.core.checkpoints import (
     position_to_json,
     read_document,
 )
-from shardline.core.shards import Position, ShardEnd
+from shardline.core.positions import Position, ShardEnd
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 from shardline.core.lineage import Lineage, marks_in_use, trace
 from shardline.core.offsets import Gap, Mark, Offset, Range
-from shardline.core.shards import (
+from shardline.core.positions import (
     TRIM_HORIZON,
     After,
     AtTime,
     Latest,
     Position,
-    Shard,
     ShardEnd,
     TrimHorizon,
 )
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
     from datetime import datetime
+
+    from shardline.core.shards import Shard
 
 RECORDS_PER_SECOND: Final = 1_000
 """A shard takes no more than this, so a window of time bounds a number of records."""

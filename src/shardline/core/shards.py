@@ -1,16 +1,13 @@
-"""The words of the domain: shards, hash ranges, sequence numbers, and positions in a shard."""
+"""Shards, hash ranges and sequence numbers, as the services define them."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
 from functools import total_ordering
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from shardline.errors import InvalidPosition
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 HASH_SPACE_END: Final = 2**128 - 1
 """The last hash key. Kinesis hashes partition keys with MD5, which has 128 bits."""
@@ -64,11 +61,11 @@ class HashRange:
         return self.start <= hash_key <= self.end
 
     def touches(self, other: HashRange) -> bool:
-        """Say whether the two lie side by side, as the parents of a merge must."""
+        """Return true if the two ranges are adjacent, as the parents of a merge must be."""
         return self.end + 1 == other.start or other.end + 1 == self.start
 
     def overlaps(self, other: HashRange) -> bool:
-        """Say whether any hash key belongs to both."""
+        """Return true if any hash key belongs to both ranges."""
         return self.start <= other.end and other.start <= self.end
 
 
@@ -93,53 +90,5 @@ class Shard:
 
     @property
     def closed(self) -> bool:
-        """Say whether the shard takes no more records."""
+        """True if the shard takes no more records."""
         return self.last is not None
-
-
-# --- positions in a shard -------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class TrimHorizon:
-    """Before the oldest record that is still kept."""
-
-
-@dataclass(frozen=True, slots=True)
-class Latest:
-    """Behind the newest record at the moment of opening."""
-
-
-@dataclass(frozen=True, slots=True)
-class AtTime:
-    """Before the first record that arrived at this time or later."""
-
-    time: datetime
-
-    def __post_init__(self) -> None:
-        if self.time.tzinfo is None:
-            raise InvalidPosition(
-                f"{self.time.isoformat()} has no time zone: pass an aware datetime, "
-                "for example datetime.now(timezone.utc)"
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class After:
-    """Behind this record; with a sub-sequence, behind that user record of an aggregated record."""
-
-    sequence: SequenceNumber
-    sub_sequence: int | None = None
-    """None: the record as a whole is behind us."""
-
-
-@dataclass(frozen=True, slots=True)
-class ShardEnd:
-    """Behind everything in a closed shard. A position of ours: no service ever hears of it."""
-
-
-Position = TrimHorizon | Latest | AtTime | After | ShardEnd
-
-TRIM_HORIZON: Final = TrimHorizon()
-LATEST: Final = Latest()
-SHARD_END: Final = ShardEnd()

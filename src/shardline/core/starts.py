@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from shardline.core.shards import LATEST, TRIM_HORIZON, AtTime, Latest, Position, Shard, TrimHorizon
+from shardline.core.positions import LATEST, TRIM_HORIZON, AtTime, Latest, Position, TrimHorizon
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from collections.abc import Set as AbstractSet
+
+    from shardline.core.shards import Shard
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from shardline.core.leasing.instructions import Finish, Instruction, Start, Wait, Yield
 from shardline.core.leasing.rows import EPOCHS_PER_MOVE, Header
 from shardline.core.leasing.state import LeaseState
-from shardline.core.shards import LATEST, TRIM_HORIZON, AtTime, Latest, Position, TrimHorizon
+from shardline.core.positions import LATEST, TRIM_HORIZON, AtTime, Latest, Position, TrimHorizon
 from shardline.errors import GapError, LeaseLost, ServiceError
 from shardline.leases.port import Conflict, LeaseTable, TableUnavailable
 from shardline.leases.writes import write_of

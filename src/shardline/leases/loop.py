@@ -7,7 +7,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from shardline.core.fences import Fence
-from shardline.core.shards import After, SequenceNumber
+from shardline.core.positions import After
+from shardline.core.shards import SequenceNumber
 from shardline.errors import GapError, LeaseLost, PositionTrimmed
 from shardline.services.cursor import ShardCursor
 

@@ -27,7 +27,7 @@ from shardline.errors import ShardlineError
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from shardline.core.shards import Position
+    from shardline.core.positions import Position
 
 __all__ = [
     "Conflict", "Header", "Heartbeat", "LeaseRow", "LeaseTable", "RowPage", "TableUnavailable",

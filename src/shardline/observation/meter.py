@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from shardline.core.shards import LATEST
+from shardline.core.positions import LATEST
 from shardline.errors import ShardlineError
 from shardline.services.cursor import ShardCursor
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from shardline.core.leasing.rows import worker_name
 from shardline.core.lineage import State, trace
-from shardline.core.shards import HASH_SPACE_END, After, AtTime, Latest, ShardEnd, TrimHorizon
+from shardline.core.positions import After, AtTime, Latest, ShardEnd, TrimHorizon
+from shardline.core.shards import HASH_SPACE_END
 from shardline.observation.shard_times import closed_at, opened_at
 from shardline.observation.snapshot import GapView, ShardView, WorkerView
 from shardline.services.addresses import parse_address
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
     from shardline.core.leasing.rows import Heartbeat, LeaseRow
     from shardline.core.lineage import Standing
-    from shardline.core.shards import Position, Shard
+    from shardline.core.positions import Position
+    from shardline.core.shards import Shard
     from shardline.leases.port import LeaseTable
     from shardline.services.port import StreamDescription, StreamService
 

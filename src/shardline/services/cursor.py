@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shardline.core.shards import (
+from shardline.core.positions import (
     LATEST,
     SHARD_END,
     TRIM_HORIZON,
@@ -19,8 +19,8 @@ from shardline.core.shards import (
     AtTime,
     Latest,
     Position,
-    SequenceNumber,
 )
+from shardline.core.shards import SequenceNumber
 from shardline.errors import InvalidPosition, IteratorExpired, Throttled
 from shardline.services.clock import boot_seconds
 from shardline.services.pace import UNPACED, ShardPace

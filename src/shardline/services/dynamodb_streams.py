@@ -6,16 +6,8 @@ from datetime import UTC
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from shardline.core.shards import (
-    After,
-    AtTime,
-    Latest,
-    Position,
-    SequenceNumber,
-    Shard,
-    ShardEnd,
-    TrimHorizon,
-)
+from shardline.core.positions import After, AtTime, Latest, Position, ShardEnd, TrimHorizon
+from shardline.core.shards import SequenceNumber, Shard
 from shardline.errors import (
     InvalidPosition,
     PositionTrimmed,

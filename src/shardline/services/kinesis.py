@@ -5,17 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from shardline.core.shards import (
-    After,
-    AtTime,
-    HashRange,
-    Latest,
-    Position,
-    SequenceNumber,
-    Shard,
-    ShardEnd,
-    TrimHorizon,
-)
+from shardline.core.positions import After, AtTime, Latest, Position, ShardEnd, TrimHorizon
+from shardline.core.shards import HashRange, SequenceNumber, Shard
 from shardline.errors import InvalidPosition, ServiceError, ShardNotFound, StreamNotFound
 from shardline.services.calls import Calls, Patience, service_time_of
 from shardline.services.cbor_client import speak_cbor

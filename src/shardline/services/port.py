@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from shardline.core.shards import Position, Shard
+    from shardline.core.positions import Position
+    from shardline.core.shards import Shard
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from shardline.core.shards import LATEST, TRIM_HORIZON, AtTime, Position
+from shardline.core.positions import LATEST, TRIM_HORIZON, AtTime, Position
 from shardline.errors import ConfigurationError, InvalidPosition
 from shardline.services.access import Access
 from shardline.services.cbor_client import WIRES

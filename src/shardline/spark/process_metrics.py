@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from shardline.core.shards import SHARD_END
+from shardline.core.positions import SHARD_END
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from shardline.core.checkpoints import position_to_json
-from shardline.core.shards import After, Position
+from shardline.core.positions import After, Position
 from shardline.errors import ConfigurationError, GapError
 
 if TYPE_CHECKING:

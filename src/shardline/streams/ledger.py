@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shardline.core.lineage import Lineage, children_of, trace
-from shardline.core.shards import TRIM_HORIZON, After, AtTime, Latest, Position, Shard, TrimHorizon
+from shardline.core.positions import TRIM_HORIZON, After, AtTime, Latest, Position, TrimHorizon
 from shardline.core.starts import begin, begin_later
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
+
+    from shardline.core.shards import Shard
 
 Start = TrimHorizon | Latest | AtTime
 

@@ -9,7 +9,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from shardline.core.merging import merge
-from shardline.core.shards import After, AtTime, Latest, SequenceNumber
+from shardline.core.positions import After, AtTime, Latest
+from shardline.core.shards import SequenceNumber
 from shardline.errors import GapError, ShardNotFound
 from shardline.streams.gaps import Gap, GapPolicy
 from shardline.streams.inline_executor import Here

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from shardline.core.shards import TRIM_HORIZON, After, AtTime, Position, SequenceNumber
+from shardline.core.positions import TRIM_HORIZON, After, AtTime, Position
+from shardline.core.shards import SequenceNumber
 from shardline.services.cursor import ShardCursor
 from shardline.streams.shard_buffer import EMPTY_PAGES_TO_TIP
 

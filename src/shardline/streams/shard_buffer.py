@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from shardline.core.merging import Backlog, rising
-from shardline.core.shards import LATEST, TRIM_HORIZON, After, AtTime, Position, SequenceNumber
+from shardline.core.positions import LATEST, TRIM_HORIZON, After, AtTime, Position
+from shardline.core.shards import SequenceNumber
 from shardline.errors import PositionTrimmed
 from shardline.services.cursor import ShardCursor
 from shardline.services.records import records_of, times_of

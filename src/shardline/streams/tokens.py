@@ -14,7 +14,7 @@ from shardline.core.checkpoints import (
     write_document,
 )
 from shardline.core.lineage import marks_in_use
-from shardline.core.shards import LATEST, TRIM_HORIZON, AtTime, Latest, TrimHorizon
+from shardline.core.positions import LATEST, TRIM_HORIZON, AtTime, Latest, TrimHorizon
 from shardline.errors import InvalidPosition
 from shardline.streams.ledger import Ledger, Place, Start
 

@@ -17,15 +17,8 @@ from shardline.core.checkpoints import (
     read_document,
     write_document,
 )
-from shardline.core.shards import (
-    LATEST,
-    SHARD_END,
-    TRIM_HORIZON,
-    After,
-    AtTime,
-    Position,
-    SequenceNumber,
-)
+from shardline.core.positions import LATEST, SHARD_END, TRIM_HORIZON, After, AtTime, Position
+from shardline.core.shards import SequenceNumber
 from shardline.errors import InvalidPosition
 
 sequences = st.integers(0, 10**129 - 1).map(lambda n: SequenceNumber(f"{n:021}"))

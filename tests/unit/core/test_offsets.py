@@ -10,15 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardline.core.offsets import Gap, Mark, Offset, Range
-from shardline.core.shards import (
-    LATEST,
-    SHARD_END,
-    TRIM_HORIZON,
-    After,
-    AtTime,
-    Position,
-    SequenceNumber,
-)
+from shardline.core.positions import LATEST, SHARD_END, TRIM_HORIZON, After, AtTime, Position
+from shardline.core.shards import SequenceNumber
 from shardline.errors import InvalidPosition
 
 TIMES = st.datetimes(datetime(2020, 1, 1), datetime(2040, 1, 1), timezones=st.just(UTC)).map(

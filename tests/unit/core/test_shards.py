@@ -1,20 +1,12 @@
-"""Sequence numbers, hash ranges and positions."""
+"""Sequence numbers and hash ranges."""
 
 from __future__ import annotations
 
 import pickle
-from datetime import datetime
 
 import pytest
 
-from shardline.core.shards import (
-    HASH_SPACE_END,
-    AtTime,
-    HashRange,
-    SequenceNumber,
-    Shard,
-    hash_key_of,
-)
+from shardline.core.shards import HASH_SPACE_END, HashRange, SequenceNumber, Shard, hash_key_of
 from shardline.errors import InvalidPosition
 
 
@@ -62,8 +54,3 @@ def test_hash_ranges_know_their_neighbours() -> None:
 def test_closed_and_open_are_told_apart_by_the_ending_number() -> None:
     assert Shard("s", last=SequenceNumber("5")).closed
     assert not Shard("s").closed
-
-
-def test_a_time_without_a_zone_is_refused_with_the_remedy() -> None:
-    with pytest.raises(InvalidPosition, match="has no time zone: pass an aware datetime"):
-        AtTime(datetime(2026, 1, 1))

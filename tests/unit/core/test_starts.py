@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shardline.core.shards import LATEST, TRIM_HORIZON, AtTime, SequenceNumber, Shard
+from shardline.core.positions import LATEST, TRIM_HORIZON, AtTime
+from shardline.core.shards import SequenceNumber, Shard
 from shardline.core.starts import begin, begin_later
 
 CLOSED = Shard("closed", last=SequenceNumber("9"))

@@ -7,14 +7,15 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from shardline.core.leasing.times import LeaseTimes
-from shardline.core.shards import After, HashRange, SequenceNumber, Shard
+from shardline.core.positions import After
+from shardline.core.shards import HashRange, SequenceNumber, Shard
 from shardline.leases.coordinator import Coordinator
 from shardline.leases.memory import MemoryLeaseTable
 from shardline.services.port import StreamDescription
 
 if TYPE_CHECKING:
     from shardline.core.leasing.rows import LeaseRow
-    from shardline.core.shards import Position
+    from shardline.core.positions import Position
 
 BIRTH = datetime(2026, 1, 1, tzinfo=UTC)
 SPACE = ("app", "orders")

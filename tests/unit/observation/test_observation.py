@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from shardline.core.leasing.rows import Heartbeat, LeaseRow
-from shardline.core.shards import SHARD_END, After, HashRange, SequenceNumber, Shard
+from shardline.core.positions import SHARD_END, After
+from shardline.core.shards import HashRange, SequenceNumber, Shard
 from shardline.leases.memory import MemoryLeaseTable
 from shardline.observation.observation import Sighting, gaps_of, read_all_rows, views_of, workers_of
 from shardline.observation.shard_times import closed_at, opened_at

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from shardline.core.offsets import Gap, Offset, Range
-from shardline.core.shards import SHARD_END, TRIM_HORIZON
+from shardline.core.positions import SHARD_END, TRIM_HORIZON
 from shardline.spark.executor.delivery import Counts
 from shardline.spark.executor.sink import ConsumerWriter, Delivered
 from shardline.spark.logs import log_to_stderr

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import pytest
 from pyspark.sql.types import StructType
 
-from shardline.core.shards import LATEST, TRIM_HORIZON, After, AtTime, SequenceNumber
+from shardline.core.positions import LATEST, TRIM_HORIZON, After, AtTime
+from shardline.core.shards import SequenceNumber
 from shardline.errors import ConfigurationError
 from shardline.spark.driver.source import DynamoDBStreamsSource, KinesisSource
 from shardline.spark.options import DYNAMODB_STREAMS, KINESIS, read_options

@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from shardline.core.shards import TRIM_HORIZON, After, SequenceNumber
+from shardline.core.positions import TRIM_HORIZON, After
+from shardline.core.shards import SequenceNumber
 from shardline.errors import ConfigurationError, GapError
 from shardline.local.kinesis.twin import KinesisTwin
 from shardline.streams.stream import Stream

@@ -14,7 +14,7 @@ from shardline.streams.stream import Stream
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from shardline.core.shards import Position
+    from shardline.core.positions import Position
     from shardline.services.port import Page, StreamService
 
 START = datetime(2026, 11, 15, 12, tzinfo=UTC)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from shardline.core.leasing.rows import LeaseRow
-    from shardline.core.shards import Position
+    from shardline.core.positions import Position
     from shardline.leases.port import LeaseTable
 
 

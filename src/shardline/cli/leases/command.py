@@ -21,7 +21,7 @@ from shardline.errors import ConfigurationError, InvalidPosition
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from shardline.core.shards import Position
+    from shardline.core.positions import Position
     from shardline.leases.port import LeaseTable
 
 AppName = Annotated[str, typer.Option("--app", help="The application whose leases these are.")]
@@ -177,7 +177,7 @@ def _open(
 
 def _position(text: str) -> "Position":
     from shardline.cli.since import parse_since
-    from shardline.core.shards import TRIM_HORIZON, AtTime
+    from shardline.core.positions import TRIM_HORIZON, AtTime
 
     since = parse_since(text, datetime.now(UTC))
     if isinstance(since, datetime):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from shardline.core.leasing.rows import Heartbeat, LeaseRow
-    from shardline.core.shards import Position
+    from shardline.core.positions import Position
 
 
 @dataclass(frozen=True, slots=True)

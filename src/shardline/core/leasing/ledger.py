@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shardline.core.lineage import State, marks_in_use, trace, uncovered
-from shardline.core.shards import TRIM_HORIZON, AtTime
+from shardline.core.positions import TRIM_HORIZON, AtTime
 from shardline.core.starts import begin, begin_later
 
 if TYPE_CHECKING:
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shardline.core.leasing.rows import Header, LeaseRow
-    from shardline.core.shards import HashRange, Position, Shard
+    from shardline.core.positions import Position
+    from shardline.core.shards import HashRange, Shard
 
 
 class Ledger:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from shardline.core.checkpoints import further
-from shardline.core.shards import SHARD_END, TRIM_HORIZON, Position
+from shardline.core.positions import SHARD_END, TRIM_HORIZON, Position
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -1,8 +1,7 @@
 """Which leases a worker takes, keeps and gives away: what was seen goes in, instructions come out.
 
-No leader, no wall clock, nothing trusted but conditional writes. `now` is the worker's own
-monotonic time in seconds. A lease belongs to (owner, epoch); each take raises the epoch, so that
-whoever held it before can write no more.
+No leader, no wall clock: only conditional writes are trusted. `now` is monotonic, in seconds. A
+lease belongs to (owner, epoch); each take raises the epoch, which ends the last owner's writes.
 
 The rules, in the order in which `decide` applies them:
 
@@ -67,7 +66,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
     from datetime import datetime
 
-    from shardline.core.shards import Position, Shard
+    from shardline.core.positions import Position
+    from shardline.core.shards import Shard
 
 __all__ = ["Held", "LeaseState", "LeaseTimes"]
 

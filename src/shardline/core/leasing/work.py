@@ -9,7 +9,7 @@ from zlib import crc32
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from shardline.core.shards import Position
+    from shardline.core.positions import Position
 
 
 @dataclass(frozen=True, slots=True)

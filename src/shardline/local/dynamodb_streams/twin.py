@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from shardline.core.shards import (
-    After,
-    AtTime,
-    Latest,
-    Position,
-    SequenceNumber,
-    Shard,
-    ShardEnd,
-    TrimHorizon,
-)
+from shardline.core.positions import After, AtTime, Latest, Position, ShardEnd, TrimHorizon
+from shardline.core.shards import SequenceNumber, Shard
 from shardline.errors import (
     InvalidPosition,
     IteratorExpired,

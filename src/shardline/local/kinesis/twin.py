@@ -7,17 +7,16 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from shardline.core.shards import (
+from shardline.core.positions import (
     TRIM_HORIZON,
     After,
     AtTime,
     Latest,
     Position,
-    SequenceNumber,
-    Shard,
     ShardEnd,
     TrimHorizon,
 )
+from shardline.core.shards import SequenceNumber, Shard
 from shardline.errors import (
     InvalidPosition,
     IteratorExpired,

@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSourceReader
 from shardline.core.lineage import trace
 from shardline.core.offsets import Offset, Range
 from shardline.core.planning import FORWARD_RECORDS, Look, settle
-from shardline.core.shards import LATEST, TRIM_HORIZON, AtTime
+from shardline.core.positions import LATEST, TRIM_HORIZON, AtTime
 from shardline.errors import ConfigurationError
 from shardline.spark.driver.tip_finder import Lookout
 from shardline.spark.executor.reader import ShardRange, service_for

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from shardline.core.offsets import Range
-    from shardline.core.shards import Position
+    from shardline.core.positions import Position
 
 _MOST_BYTES: Final = 100_000
 """Of one range. Spark warns of tasks that are sent with ten times as much."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from shardline.core.offsets import KIND, Offset
-from shardline.core.shards import SHARD_END
+from shardline.core.positions import SHARD_END
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -26,7 +26,8 @@ from shardline.core.leasing.times import LeaseTimes
 from shardline.core.lineage import Lineage, Standing, State
 from shardline.core.offsets import Offset, Range
 from shardline.core.planning import Claim, Ground, Standpoint
-from shardline.core.shards import TRIM_HORIZON, AtTime, Latest, Shard, TrimHorizon
+from shardline.core.positions import TRIM_HORIZON, AtTime, Latest, TrimHorizon
+from shardline.core.shards import Shard
 from shardline.errors import ConfigurationError, LeaseLost
 from shardline.leases.address import open_table
 from shardline.leases.coordinator import Coordinator
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
     from shardline.core.leasing.state import Held
     from shardline.core.offsets import Gap
-    from shardline.core.shards import Position
+    from shardline.core.positions import Position
     from shardline.services.port import StreamService
     from shardline.spark.options import LeaseOptions, Options
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from shardline.core import planning
 from shardline.core.planning import Claim
-from shardline.core.shards import After
+from shardline.core.positions import After
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -13,7 +13,7 @@ from shardline.core import planning
 from shardline.core.lineage import uncovered
 from shardline.core.offsets import Gap, Offset
 from shardline.core.planning import Claim, Ground, Look, Standpoint
-from shardline.core.shards import LATEST, After, AtTime, Shard
+from shardline.core.positions import LATEST, After, AtTime
 from shardline.errors import (
     GapError,
     PositionTrimmed,
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from shardline.core.offsets import Range
-    from shardline.core.shards import Position
+    from shardline.core.positions import Position
+    from shardline.core.shards import Shard
     from shardline.services.port import StreamDescription, StreamService
     from shardline.spark.driver.ownership import Ownership
 

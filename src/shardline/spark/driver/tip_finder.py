@@ -12,15 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardline.core.planning import Look, Sight, Standpoint, behind, probe_time
-from shardline.core.shards import (
-    LATEST,
-    SHARD_END,
-    TRIM_HORIZON,
-    After,
-    AtTime,
-    Position,
-    SequenceNumber,
-)
+from shardline.core.positions import LATEST, SHARD_END, TRIM_HORIZON, After, AtTime, Position
+from shardline.core.shards import SequenceNumber
 from shardline.services.cursor import ShardCursor
 from shardline.services.wire.columns import TIME, time_column
 from shardline.spark.driver.inline_records import Carried, most_bytes

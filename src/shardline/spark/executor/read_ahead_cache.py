@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from shardline.core.shards import Position
+    from shardline.core.positions import Position
     from shardline.services.cursor import ShardCursor
 
 _MOST_BYTES: Final = 64_000_000

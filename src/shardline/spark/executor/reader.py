@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shardline.core.shards import TRIM_HORIZON, After, Position, SequenceNumber
+from shardline.core.positions import TRIM_HORIZON, After, Position
+from shardline.core.shards import SequenceNumber
 from shardline.errors import GapError, PositionTrimmed, ServiceError
 from shardline.services.connection import connect
 from shardline.services.cursor import ShardCursor

@@ -8,7 +8,8 @@ from datetime import timedelta
 import pytest
 
 from shardline.core.leasing.rows import advanced, finished, taken
-from shardline.core.shards import SHARD_END, TRIM_HORIZON, AtTime, SequenceNumber, Shard
+from shardline.core.positions import SHARD_END, TRIM_HORIZON, AtTime
+from shardline.core.shards import SequenceNumber, Shard
 from shardline.errors import GapError
 from tests.unit.leases.stage import BIRTH, SPACE, Notes, Stage, after, whole_ring
 

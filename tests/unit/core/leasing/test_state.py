@@ -7,7 +7,8 @@ import pytest
 from shardline.core.leasing.instructions import Take, Wait
 from shardline.core.leasing.rows import Header, LeaseRow, taken
 from shardline.core.leasing.state import LeaseState
-from shardline.core.shards import TRIM_HORIZON, Shard
+from shardline.core.positions import TRIM_HORIZON
+from shardline.core.shards import Shard
 from shardline.errors import LeaseLost
 from shardline.leases.port import TableUnavailable
 from tests.unit.leases.stage import BIRTH, SPACE, Notes, Stage, after

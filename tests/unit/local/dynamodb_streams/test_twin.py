@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shardline.core.shards import (
-    LATEST,
-    SHARD_END,
-    TRIM_HORIZON,
-    After,
-    AtTime,
-    SequenceNumber,
-)
+from shardline.core.positions import LATEST, SHARD_END, TRIM_HORIZON, After, AtTime
+from shardline.core.shards import SequenceNumber
 from shardline.errors import (
     InvalidPosition,
     IteratorExpired,

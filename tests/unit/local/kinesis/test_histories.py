@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardline.core.shards import HASH_SPACE_END, TRIM_HORIZON, Shard, hash_key_of
+from shardline.core.positions import TRIM_HORIZON
+from shardline.core.shards import HASH_SPACE_END, Shard, hash_key_of
 from shardline.local.kinesis.resharding import scale_uniformly
 from shardline.local.kinesis.twin import KinesisTwin
 

@@ -5,16 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shardline.core.shards import (
-    LATEST,
-    SHARD_END,
-    TRIM_HORIZON,
-    After,
-    AtTime,
-    HashRange,
-    Position,
-    SequenceNumber,
-)
+from shardline.core.positions import LATEST, SHARD_END, TRIM_HORIZON, After, AtTime, Position
+from shardline.core.shards import HashRange, SequenceNumber
 from shardline.errors import (
     InvalidPosition,
     IteratorExpired,

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from shardline.consumer.consumer import ShardBatch, ShardConsumer
 from shardline.core.leasing.times import LeaseTimes
 from shardline.core.offsets import Offset
+from shardline.core.positions import TRIM_HORIZON, After
 from shardline.core.promise import PromiseChecker, RecordRef
-from shardline.core.shards import TRIM_HORIZON, After
 from shardline.leases.coordinator import Coordinator
 from shardline.leases.memory import MemoryLeaseTable
 from shardline.local.kinesis.twin import KinesisTwin

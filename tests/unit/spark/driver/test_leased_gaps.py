@@ -10,7 +10,7 @@ import pytest
 
 from shardline.core.offsets import Gap, Offset, Range
 from shardline.core.planning import Standpoint
-from shardline.core.shards import TRIM_HORIZON
+from shardline.core.positions import TRIM_HORIZON
 from shardline.errors import ConfigurationError, GapError
 from shardline.spark.driver.leased import _require_only_one, leased_owner
 from shardline.spark.options import KINESIS, read_options

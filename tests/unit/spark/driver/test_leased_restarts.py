@@ -8,7 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from shardline.core.shards import After, SequenceNumber
+from shardline.core.positions import After
+from shardline.core.shards import SequenceNumber
 from tests.unit.spark.driver.leased_world import (
     FIRST,
     SECOND,

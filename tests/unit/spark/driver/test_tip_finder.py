@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shardline.core.planning import FORWARD_RECORDS, Look, Standpoint
-from shardline.core.shards import TRIM_HORIZON, After, SequenceNumber
+from shardline.core.positions import TRIM_HORIZON, After
+from shardline.core.shards import SequenceNumber
 from shardline.local.kinesis.twin import KinesisTwin
 from shardline.spark.driver.tip_finder import Lookout
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from shardline.core.offsets import Range
-from shardline.core.shards import SHARD_END, TRIM_HORIZON, After, SequenceNumber
+from shardline.core.positions import SHARD_END, TRIM_HORIZON, After
+from shardline.core.shards import SequenceNumber
 from shardline.spark.executor.columns import arrow_schema
 from shardline.spark.executor.fencing import fenced
 from shardline.spark.executor.reader import ShardRange

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shardline.core.offsets import Range
-from shardline.core.shards import SHARD_END, TRIM_HORIZON, After, Position, SequenceNumber
+from shardline.core.positions import SHARD_END, TRIM_HORIZON, After, Position
+from shardline.core.shards import SequenceNumber
 from shardline.local.kinesis.twin import KinesisTwin
 from shardline.services.cursor import ShardCursor
 from shardline.spark.executor.read_ahead_cache import Leftover, Leftovers

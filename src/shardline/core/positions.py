@@ -1,0 +1,58 @@
+"""Positions in a shard: where reading starts, and what a checkpoint holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from shardline.errors import InvalidPosition
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from shardline.core.shards import SequenceNumber
+
+
+@dataclass(frozen=True, slots=True)
+class TrimHorizon:
+    """Before the oldest record that is still kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """After the newest record at the moment of opening."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtTime:
+    """Before the first record that arrived at this time or later."""
+
+    time: datetime
+
+    def __post_init__(self) -> None:
+        if self.time.tzinfo is None:
+            raise InvalidPosition(
+                f"{self.time.isoformat()} has no time zone: pass an aware datetime, "
+                "for example datetime.now(timezone.utc)"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """After this record, or after one user record of an aggregated record."""
+
+    sequence: SequenceNumber
+    sub_sequence: int | None = None
+    """The user record within an aggregated record, from 0. None: after the record as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardEnd:
+    """After every record of a closed shard. Internal to shardline: never sent to a service."""
+
+
+Position = TrimHorizon | Latest | AtTime | After | ShardEnd
+
+TRIM_HORIZON: Final = TrimHorizon()
+LATEST: Final = Latest()
+SHARD_END: Final = ShardEnd()
