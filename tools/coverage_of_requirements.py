@@ -1,7 +1,8 @@
-"""Lists the lines of docs/requirements.md that no test carries; fails while there are any.
+"""Lists the lines of docs/requirements.md that no test proves; fails if one is not marked open.
 
-A test carries a line by its id: `@pytest.mark.req("K-23")` or `@pytest.mark.case("L-06")`. The
-tests are parsed, not imported, so this takes a second.
+A test carries a line by its id: `@pytest.mark.req("K-23")` or `@pytest.mark.case("L-06")`. A line
+that no test proves completely yet is written `- X-04 (open) ...`: it is listed, and fails nothing.
+The tests are parsed, not imported, so this takes a second.
 """
 
 from __future__ import annotations
@@ -22,23 +23,31 @@ MARKS: Final = ("req", "case")
 
 @dataclass(frozen=True)
 class Mark:
-    """One id as a test carries it; None where it is no plain text, which nobody could look up."""
+    """One id on a test; the identifier is None if it is not a plain string."""
 
     identifier: str | None
     place: str
 
 
-def read_requirements(text: str) -> dict[str, str]:
-    """Read the list: each id with what it states."""
-    lines = re.findall(r"^- ([A-Z]-\d\d) (.+)$", text, re.MULTILINE)
-    repeated = [found for found, count in Counter(name for name, _ in lines).items() if count > 1]
+@dataclass(frozen=True)
+class Requirement:
+    """One line of the list: what it states, and whether it is marked as not proved yet."""
+
+    text: str
+    open: bool = False
+
+
+def read_requirements(text: str) -> dict[str, Requirement]:
+    """Return every requirement by its id, in the order of the page."""
+    lines = re.findall(r"^- ([A-Z]-\d\d) (\(open\) )?(.+)$", text, re.MULTILINE)
+    repeated = [found for found, count in Counter(line[0] for line in lines).items() if count > 1]
     if repeated:
         raise ValueError(f"stated twice: {', '.join(repeated)}")
-    return dict(lines)
+    return {name: Requirement(words, bool(mark)) for name, mark, words in lines}
 
 
 def find_marks(source: str, name: str) -> Iterator[Mark]:
-    """Find every `mark.req(...)` and `mark.case(...)` in a file, wherever it stands."""
+    """Yield every `mark.req(...)` and `mark.case(...)` of a file, at any depth."""
     for node in ast.walk(ast.parse(source, name)):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             continue
@@ -49,9 +58,9 @@ def find_marks(source: str, name: str) -> Iterator[Mark]:
                 yield Mark(identifier, f"{name}:{argument.lineno}")
 
 
-def report(requirements: Mapping[str, str], marks: Iterable[Mark]) -> tuple[str, bool]:
-    """Say what is covered, group by group, and what is not; True if nothing is missing."""
-    covered: set[str] = set()
+def report(requirements: Mapping[str, Requirement], marks: Iterable[Mark]) -> tuple[str, bool]:
+    """Return the report, and true if every requirement is either proved or marked open."""
+    carried: Counter[str] = Counter()
     mistakes = []
     for mark in marks:
         if mark.identifier is None:
@@ -59,16 +68,26 @@ def report(requirements: Mapping[str, str], marks: Iterable[Mark]) -> tuple[str,
         elif mark.identifier not in requirements:
             mistakes.append(f"  {mark.place}: {mark.identifier} is not in docs/requirements.md")
         else:
-            covered.add(mark.identifier)
-    missing = [identifier for identifier in requirements if identifier not in covered]
+            carried[mark.identifier] += 1
+    open_ = [name for name, requirement in requirements.items() if requirement.open]
+    proved = [name for name in requirements if carried[name] and name not in open_]
+    missing = [name for name in requirements if not carried[name] and name not in open_]
 
-    lines = ["group  proved  of"]
-    stated, proved = (Counter(name[0] for name in names) for names in (requirements, covered))
-    lines += [f"  {group}    {proved[group]:>5} {total:>4}" for group, total in stated.items()]
-    lines.append(f"  all  {len(covered):>5} {len(requirements):>4}")
+    def count(names: Iterable[str]) -> Counter[str]:
+        return Counter(name[0] for name in names)
+
+    lines = ["group  proved  open   of"]
+    lines += [
+        f"  {group}    {count(proved)[group]:>5} {count(open_)[group]:>5} {total:>4}"
+        for group, total in count(requirements).items()
+    ]
+    lines.append(f"  all  {len(proved):>5} {len(open_):>5} {len(requirements):>4}")
+    if open_:
+        lines += ["", "Open (not proved completely; tests that carry the id in brackets):"]
+        lines += [f"  {name} [{carried[name]}] {requirements[name].text}" for name in open_]
     if missing:
         lines += ["", "No test carries:"]
-        lines += [f"  {identifier} {requirements[identifier]}" for identifier in missing]
+        lines += [f"  {name} {requirements[name].text}" for name in missing]
     if mistakes:
         lines += ["", "Wrong in tests:", *mistakes]
     return "\n".join(lines), not (missing or mistakes)
