@@ -163,7 +163,7 @@ def test_order_survives_kills_and_frozen_workers(
         stream = connect("kinesis://busy", Access(endpoint_url=service.endpoint_url))
         for shard in stream.list_shards():
             checker.shard(shard.id, shard.parents)
-        traffic.tell(checker)
+        traffic.report_to(checker)
         history.tell(checker)
         verdict = checker.verdict().require()
         assert verdict.written == traffic.count

@@ -61,7 +61,7 @@ def test_order_through_ten_rounds_of_reshards(endpoint_url: str) -> None:
         pass
     for reader in (online, offline):
         checker = PromiseChecker()
-        traffic.tell(checker)
+        traffic.report_to(checker)
         reader.tell(checker)
         verdict = checker.verdict().require()
         assert verdict.written == traffic.count

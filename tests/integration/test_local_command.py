@@ -62,7 +62,7 @@ def test_it_says_what_to_copy_serves_and_ends_cleanly(
     assert len(kinesis.list_shards(StreamName="orders")["Shards"]) == 3
     running.send_signal(number)
     rest, errors = running.communicate(timeout=60)
-    assert (running.returncode, rest, errors) == (0, "shardline local: ended.\n", "")
+    assert (running.returncode, rest, errors) == (0, "shardline local: stopped.\n", "")
 
 
 def test_as_json_it_says_in_one_line_where_it_is_and_nothing_else() -> None:

@@ -125,7 +125,7 @@ def test_a_connection_is_cut_before_or_after_the_effect(
     put(kinesis, STREAM, b"2")
     assert held(kinesis) == [*kept, b"2"]
     said = [record for record in caplog.records if record.name.startswith(("shardline", "aiohttp"))]
-    assert ["by a fault that was set" in record.message for record in said] == [True]
+    assert ["because of an injected fault" in record.message for record in said] == [True]
     assert not any(record.exc_info for record in caplog.records)
 
 

@@ -270,7 +270,7 @@ def test_order_while_four_writers_write_and_the_consumer_restarts(endpoint_url: 
                 deliveries.append((99, record))
         assert next(stream) is None
     checker = PromiseChecker()
-    traffic.tell(checker)
+    traffic.report_to(checker)
     for run, record in deliveries:
         ref = RecordRef(record.partition_key, int(record.sequence_number))
         checker.delivered(record.shard_id, Fence(0, run), [ref])

@@ -161,7 +161,7 @@ class Team:
         checker = PromiseChecker()
         for shard_id, parents in self.parents().items():
             checker.shard(shard_id, parents)
-        traffic.tell(checker)
+        traffic.report_to(checker)
         logs = {m.log.path: m.log for m in self.members}
         tell(checker, list(logs.values()))
         return checker.verdict().require()

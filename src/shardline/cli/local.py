@@ -1,4 +1,4 @@
-"""`shardline local`: the embedded service, until Ctrl-C."""
+"""`shardline local`: runs the embedded service until it is interrupted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from shardline.local.service import Service
 
 _WELCOME = """\
-shardline local listens on {url}: Kinesis and DynamoDB Streams, {kept}.
+shardline local listens on {url}: Kinesis and DynamoDB Streams, {storage}.
 {streams}
 For your shell:
   export AWS_ENDPOINT_URL_KINESIS={url}
@@ -34,36 +34,39 @@ With the AWS CLI:
   aws kinesis create-stream --stream-name more --shard-count 2
   aws kinesis list-shards --stream-name {example}
 
-Ctrl-C ends it."""
+Press Ctrl-C to stop."""
 
 
 def local(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 4567,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 selects a free port.")] = 4567,
     host: Annotated[
-        str, typer.Option(help="Anything but loopback lets others in: nothing is checked.")
+        str,
+        typer.Option(help="Outside loopback, every client that can connect has full access."),
     ] = "127.0.0.1",
     limits: Annotated[
-        bool, typer.Option("--limits", help="Throttle as the service does: 5 reads a second, …")
+        bool, typer.Option("--limits", help="Throttle as AWS does: 5 reads per second and shard, …")
     ] = False,
     stream: Annotated[
-        list[str] | None, typer.Option(metavar="NAME:SHARDS", help="A stream to begin with.")
+        list[str] | None, typer.Option(metavar="NAME:SHARDS", help="Create a stream at the start.")
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="Keep all in this file, and go on from there."),
+        typer.Option(
+            metavar="PATH", help="Store all state in this file and restore it at the start."
+        ),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print one line of JSON when it is ready, for programs.")
+        bool, typer.Option("--json", help="Print one line of JSON when the service is ready.")
     ] = False,
 ) -> None:
     """Run Kinesis and DynamoDB Streams on this machine, without AWS."""
-    ended = threading.Event()
+    stopped = threading.Event()
 
-    def end(_signal: int, _frame: FrameType | None) -> None:
-        ended.set()
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        stopped.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, end)
+        signal.signal(number, stop)
     wanted = [_name_and_count(text) for text in stream or []]
     with _start(host, port, limits=limits, file=file) as service:
         existing = service.stream_names()
@@ -74,9 +77,9 @@ def local(
             _print_ready(service, file, limits=limits)
         else:
             typer.echo(_welcome(service, wanted, file))
-        ended.wait()
+        stopped.wait()
     if not as_json:
-        typer.echo("shardline local: ended.")
+        typer.echo("shardline local: stopped.")
 
 
 def _start(host: str, port: int, *, limits: bool, file: Path | None) -> Service:
@@ -120,7 +123,7 @@ def _welcome(service: Service, streams: list[tuple[str, int]], file: Path | None
 
     lines = "".join(f"\nStream {name} with {count} shards.\n" for name, count in streams)
     example = streams[0][0] if streams else "more"
-    kept = f"kept in {file}" if file else "in memory, gone when it ends"
+    storage = f"stored in {file}" if file else "in memory only"
     return _WELCOME.format(
-        url=service.endpoint_url, region=REGION, streams=lines, example=example, kept=kept
+        url=service.endpoint_url, region=REGION, streams=lines, example=example, storage=storage
     )

@@ -1,4 +1,4 @@
-"""The service's own clock, which tests move."""
+"""The clock of the embedded service, which tests can advance."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 
 class Clock:
-    """Real time plus whatever was added; or, made with a start, a time that moves only when told.
+    """Real time plus an offset; with a `start`, a time that changes only through `advance`.
 
-    A clock never goes back, so that arrival times rise as sequence numbers do.
+    The time never decreases, so that arrival times rise with the sequence numbers.
     """
 
     def __init__(self, start: datetime | None = None) -> None:
@@ -31,7 +31,7 @@ class Clock:
         return datetime.fromtimestamp(self.now_ms() / 1000, UTC)
 
     def advance(self, seconds: float) -> None:
-        """Move the clock forward."""
+        """Advance the time by a number of seconds, which must not be negative."""
         if seconds < 0:
             raise ValueError(f"a clock cannot go back ({seconds} s): pass seconds >= 0")
         with self._lock:

@@ -2,12 +2,12 @@
 
 POST /_shardline/clock/advance        {"seconds": 300}
 POST /_shardline/faults/add           {"kind": "throttle", "operation": "GetRecords", "times": 3}
-POST /_shardline/faults/release       lets every call that hangs go on
+POST /_shardline/faults/release       ends every hang that is under way
 POST /_shardline/faults/clear
 POST /_shardline/limits               {"enabled": true}
 POST /_shardline/settings             {"status_delay_ms": 500, "empty_page_every": 3}
 POST /_shardline/kinesis/reshard      {"StreamName": "a", "TargetShardCount": 4}; also ON_DEMAND
-POST /_shardline/dynamodb/<operation> goes to the DynamoDB Streams backend
+POST /_shardline/dynamodb/<operation> an operation of `Tables`
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 from aiohttp import web
 
 from shardline.local.refusals import Refusal
-from shardline.local.restoring import CLOCK
+from shardline.local.replay import CLOCK
 from shardline.local.server import decode_object
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from shardline.local.refusals import Backend
 
 
-class _FaultAsked(msgspec.Struct, forbid_unknown_fields=True):
+class _FaultRequest(msgspec.Struct, forbid_unknown_fields=True):
     kind: str
     operation: str | None = None
     shard_id: str | None = None
@@ -41,7 +41,7 @@ class _FaultAsked(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Control:
-    """Answers the control API."""
+    """Request handler of the control API."""
 
     def __init__(
         self,
@@ -56,21 +56,21 @@ class Control:
         self._journal = journal
 
     async def answer(self, request: web.Request) -> web.Response:
-        """Answer one control call; what cannot be done is a 400 with one line."""
+        """Handle one control call. The answer to an invalid call has status 400 and one line."""
         path = request.match_info["path"]
         try:
-            answer = self._carry_out(path, decode_object(await request.read()))
+            answer = self._execute(path, decode_object(await request.read()))
             if self._journal is not None:
-                await self._journal.settled()
+                await self._journal.flushed()
         except Refusal as refusal:
-            said = {"error": f"{refusal.name}: {refusal.message}"}
-            return web.Response(status=400, body=msgspec.json.encode(said))
+            body = {"error": f"{refusal.name}: {refusal.message}"}
+            return web.Response(status=400, body=msgspec.json.encode(body))
         except (ValueError, TypeError, KeyError) as error:
-            said = {"error": f"{path}: {type(error).__name__}: {error}"}
-            return web.Response(status=400, body=msgspec.json.encode(said))
+            body = {"error": f"{path}: {type(error).__name__}: {error}"}
+            return web.Response(status=400, body=msgspec.json.encode(body))
         return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
 
-    def _carry_out(self, path: str, asked: dict[str, Any]) -> dict[str, Any]:
+    def _execute(self, path: str, request: dict[str, Any]) -> dict[str, Any]:
         faults, limits, settings = (
             self._account.faults,
             self._account.limits,
@@ -78,30 +78,30 @@ class Control:
         )
         match path.split("/"):
             case ["clock", "advance"]:
-                self._clock.advance(float(asked["seconds"]))
+                self._clock.advance(float(request["seconds"]))
                 if self._journal is not None:
-                    self._journal.note(self._clock.now_ms(), CLOCK, None)
+                    self._journal.append(self._clock.now_ms(), CLOCK, None)
                 return {"now_ms": self._clock.now_ms()}
             case ["faults", "add"]:
-                fault: Any = msgspec.to_builtins(msgspec.convert(asked, _FaultAsked))
+                fault: Any = msgspec.to_builtins(msgspec.convert(request, _FaultRequest))
                 faults.add(**fault)
             case ["faults", "release"]:
                 faults.release()
             case ["faults", "clear"]:
                 faults.clear()
             case ["limits"]:
-                limits.enabled = bool(asked["enabled"])
+                limits.enabled = bool(request["enabled"])
             case ["settings"]:
                 settings.status_delay_ms = int(
-                    asked.get("status_delay_ms", settings.status_delay_ms)
+                    request.get("status_delay_ms", settings.status_delay_ms)
                 )
                 settings.empty_page_every = int(
-                    asked.get("empty_page_every", settings.empty_page_every)
+                    request.get("empty_page_every", settings.empty_page_every)
                 )
             case [service, operation] if hasattr(self._backends.get(service), "control"):
                 backend: Any = self._backends[service]
-                answer: dict[str, Any] = backend.control(operation, asked, self._clock.now_ms())
+                answer: dict[str, Any] = backend.control(operation, request, self._clock.now_ms())
                 return answer
             case _:
-                raise Refusal("UnknownOperationException", f"no control is called {path!r}")
+                raise Refusal("UnknownOperationException", f"there is no control call {path!r}")
         return {}

@@ -1,4 +1,4 @@
-"""Faults that tests and users set, to see that a consumer gets over them."""
+"""Faults that tests and users inject, to check that a consumer survives them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ FaultKind = Literal[
     "open-parent",
     "missing-next-iterator",
 ]
-"""What goes wrong:
+"""The kinds of faults:
 
-throttle               the service's exception for too many calls; in PutRecords record by record
+throttle               the service's exception for too many calls; in PutRecords for single records
 internal-failure       a 500
-hang                   nothing for `seconds`, or until released or cleared; then the call goes on
+hang                   no answer for `seconds`, or until released or cleared; then the call proceeds
 cut                    the connection is cut before the call had any effect
 lose-reply             the connection is cut after the call took effect
-stale-listing          shards are listed as they were `reshards` splits and merges ago
-open-parent            shards with children are listed as if they were still open
-missing-next-iterator  the end of a shard lacks NextShardIterator instead of giving null
+stale-listing          listings show the shards as of `reshards` splits and merges ago
+open-parent            listings show closed shards as open
+missing-next-iterator  the end of a shard has no NextShardIterator member instead of a null one
 """
 
 KINDS: Final[tuple[str, ...]] = get_args(FaultKind)
@@ -34,7 +34,7 @@ KINDS: Final[tuple[str, ...]] = get_args(FaultKind)
 
 @dataclass
 class Fault:
-    """One fault: which calls it meets, how often, and how it acts."""
+    """One fault: which calls it affects, how many of them, and its parameters."""
 
     kind: FaultKind
     operation: str | None = None
@@ -42,12 +42,12 @@ class Fault:
     shard_id: str | None = None
     """Only calls (or records) that concern this shard; None for all."""
     times: int | None = 1
-    """How many more calls it meets; None until it is cleared."""
+    """The number of calls that it still affects; None until it is cleared."""
     probability: float = 1.0
     seconds: float | None = None
-    """For "hang": how long, in real time; None until released."""
+    """For "hang": the duration in real time; None until released."""
     reshards: int = 1
-    """For "stale-listing": how many splits and merges the listing lags behind."""
+    """For "stale-listing": by how many splits and merges the listing lags."""
     released: threading.Event = field(default_factory=threading.Event, repr=False)
 
     def __post_init__(self) -> None:
@@ -60,7 +60,7 @@ class Fault:
 
 
 class Faults:
-    """The faults that are set. Any thread may set them; the same seed gives the same draws."""
+    """The injected faults. Thread-safe; draws of probabilities repeat with the same seed."""
 
     def __init__(self, seed: int = 0) -> None:
         self._lock = threading.Lock()
@@ -79,14 +79,14 @@ class Faults:
         seconds: float | None = None,
         reshards: int = 1,
     ) -> Fault:
-        """Set a fault for the next `times` calls that it fits."""
+        """Inject a fault into the next `times` calls that match."""
         fault = Fault(kind, operation, shard_id, times, probability, seconds, reshards)
         with self._lock:
             self._faults.append(fault)
         return fault
 
     def take(self, kind: FaultKind, operation: str, shard_id: str | None = None) -> Fault | None:
-        """Return a fault of this kind that hits this call, and count it as used."""
+        """Return a fault of this kind that matches the call, or None. Counts it as used."""
         if not self._faults:
             return None
         with self._lock:
@@ -108,19 +108,19 @@ class Faults:
         return None
 
     def pending(self) -> tuple[Fault, ...]:
-        """Return the faults that are still to come."""
+        """Return the faults that are not used up."""
         with self._lock:
             return tuple(self._faults)
 
     def release(self) -> None:
-        """Let every call that hangs go on."""
+        """Let every hanging call proceed."""
         with self._lock:
             for fault in self._hanging:
                 fault.released.set()
             self._hanging.clear()
 
     def clear(self) -> None:
-        """Remove every fault, and let every call that hangs go on."""
+        """Remove every fault and let every hanging call proceed."""
         with self._lock:
             self._faults.clear()
         self.release()

@@ -1,4 +1,4 @@
-"""What the embedded service has taken on, in a SQLite file: on disk before anybody hears of it."""
+"""The journal of the embedded service: a SQLite file, written before a call is answered."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _FORMAT: Final = 1
-_BUSY: Final = "another service has it open: stop that one, or use another file"
+_IN_USE: Final = "another service has it open: stop that one, or use another file"
 
 
 class Entry(NamedTuple):
-    """One thing that happened: when, what kind of thing, and its content."""
+    """One entry: its place in the file, its time, its kind and its content."""
 
     place: int
     at_ms: int
@@ -31,16 +31,16 @@ class Entry(NamedTuple):
 
 
 class Journal:
-    """Entries in the order in which things happened. Only one service may have the file open.
+    """Entries in the order of their effects. Only one service can have the file open.
 
-    Whoever answers a call first waits until everything noted so far is on disk, reads included: a
-    record that somebody has seen may not be gone, and its number given to another, after a crash.
+    Every answer, that of a read included, waits until all earlier entries are on disk: after a
+    crash a record that a client has seen must exist and its number must not be given again.
     Calls that wait at the same time share one commit.
     """
 
     def __init__(self, path: Path) -> None:
         self.path: Final = path
-        self._noted = 0
+        self._appended = 0
         self._saved = 0
         self._pending: list[tuple[int, str, bytes]] = []
         self._lock = threading.Lock()
@@ -49,30 +49,30 @@ class Journal:
         try:
             self._database = _open(path)
         except sqlite3.Error as error:
-            why = _BUSY if "locked" in str(error) else f"{error}: check path and permissions"
+            why = _IN_USE if "locked" in str(error) else f"{error}: check path and permissions"
             raise ConfigurationError(f"cannot open {path}: {why}") from None
 
     def entries(self) -> Iterator[Entry]:
-        """Read everything that is in the file."""
+        """Yield every entry of the file in order."""
         rows = self._database.execute("SELECT place, at_ms, kind, content FROM entries ORDER BY 1")
         for place, at_ms, kind, content in rows:
             yield Entry(place, at_ms, kind, msgspec.msgpack.decode(content))
 
     def replace(self, place: int, content: Any) -> None:
-        """Change the content of an entry; on disk with the next commit or never."""
+        """Replace the content of an entry. It is written with the next commit."""
         encoded = msgspec.msgpack.encode(content)
         self._database.execute("UPDATE entries SET content = ? WHERE place = ?", (encoded, place))
 
-    def note(self, at_ms: int, kind: str, content: Any) -> None:
-        """Add an entry. It is on disk after `commit`, or when `settled` returns."""
-        self._require_sound()
+    def append(self, at_ms: int, kind: str, content: Any) -> None:
+        """Append an entry. It is on disk after `commit` or when `flushed` returns."""
+        self._require_writable()
         self._pending.append((at_ms, kind, msgspec.msgpack.encode(content)))
-        self._noted += 1
+        self._appended += 1
 
     def commit(self) -> None:
-        """Write everything noted so far to the disk."""
+        """Write all appended entries to the disk."""
         with self._lock:
-            self._require_sound()
+            self._require_writable()
             pending, self._pending = self._pending, []
             try:
                 self._database.executemany(
@@ -81,17 +81,17 @@ class Journal:
                 self._database.commit()
             except sqlite3.Error as error:
                 self._failure = f"{self.path} cannot be written ({error}): free space, then restart"
-                raise self._broken() from error
+                raise self._refusal() from error
             self._saved += len(pending)
 
-    async def settled(self) -> None:
-        """Wait until everything noted so far is on the disk, or refuse to go on."""
-        noted = self._noted
-        while self._saved < noted:
+    async def flushed(self) -> None:
+        """Wait until all entries appended so far are on disk, or raise `Refusal`."""
+        appended = self._appended
+        while self._saved < appended:
             await asyncio.get_running_loop().run_in_executor(self._thread, self.commit)
 
     def close(self) -> None:
-        """Write what is left, and let go of the file."""
+        """Write the remaining entries and close the file."""
         try:
             if self._failure is None:
                 self.commit()
@@ -99,12 +99,12 @@ class Journal:
             self._thread.shutdown()
             self._database.close()
 
-    def _require_sound(self) -> None:
+    def _require_writable(self) -> None:
         if self._failure is not None:
-            raise self._broken()
+            raise self._refusal()
 
-    def _broken(self) -> Refusal:
-        # What is in memory is ahead of the file now, so nothing more may be said about it.
+    def _refusal(self) -> Refusal:
+        # The state in memory is ahead of the file now, so no further call may be answered from it.
         return Refusal("InternalFailure", self._failure or "", status=500)
 
 
@@ -112,7 +112,7 @@ def _open(path: Path) -> sqlite3.Connection:
     database = sqlite3.connect(
         path, timeout=0, isolation_level="IMMEDIATE", check_same_thread=False
     )
-    # Held for as long as it is open, so that nobody else writes what we would not read.
+    # Locked while it is open: another process must not write entries that this one never reads.
     database.execute("PRAGMA locking_mode = EXCLUSIVE")
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = FULL")

@@ -1,4 +1,4 @@
-"""The service's limits: token buckets over its own clock."""
+"""The limits of the service, as token buckets over the service's clock."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ CALLS_PER_SECOND: Final = {
     "MergeShards": 5,
     "SplitShard": 5,
 }
-"""Calls a second that the service takes of one account; the rest is limited per shard."""
+"""Calls per second and account; the other operations are limited per shard."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardRates:
-    """What one shard takes and gives in a second."""
+    """The limits of one shard per second."""
 
     iterators: int = 5
     reads: int = 5
@@ -35,7 +35,7 @@ class ShardRates:
 
 
 class _Bucket:
-    """Holds one second's worth; a single big read may leave it in debt."""
+    """Holds the amount of one second; a large read can make its level negative."""
 
     __slots__ = ("at_ms", "level", "rate")
 
@@ -52,7 +52,7 @@ class _Bucket:
 
 
 class Limits:
-    """The limits of one account, off unless switched on."""
+    """The limits of one account, off by default."""
 
     def __init__(self, *, enabled: bool = False, rates: ShardRates | None = None) -> None:
         self.enabled = enabled
@@ -60,19 +60,19 @@ class Limits:
         self._buckets: dict[tuple[str, str], _Bucket] = {}
 
     def count_call(self, operation: str, now_ms: int) -> None:
-        """Count a call of the account, or refuse it."""
+        """Count a call of the account. Raises `Refusal` above the limit."""
         rate = CALLS_PER_SECOND.get(operation)
         if self.enabled and rate is not None and not self._spend(operation, "", rate, 1, now_ms):
             raise Refusal("LimitExceededException", f"more than {rate} {operation} calls a second")
 
     def count_iterator(self, shard_key: str, now_ms: int) -> None:
-        """Count the opening of an iterator, or refuse it."""
+        """Count a GetShardIterator call. Raises `Refusal` above the limit."""
         rate = self.rates.iterators
         if self.enabled and not self._spend("iterators", shard_key, rate, 1, now_ms):
             raise exceeded(f"more than {rate} GetShardIterator calls a second for {shard_key}")
 
     def count_read(self, shard_key: str, now_ms: int) -> None:
-        """Count a read, or refuse it; also while what was read before still exceeds the rate."""
+        """Count a GetRecords call. Raises `Refusal` above the limit of calls or bytes."""
         if not self.enabled:
             return
         if self._bucket("read_bytes", shard_key, self.rates.read_bytes, now_ms).level <= 0:
@@ -81,13 +81,13 @@ class Limits:
             raise exceeded(f"more than {self.rates.reads} GetRecords a second for {shard_key}")
 
     def count_bytes_read(self, shard_key: str, size_bytes: int, now_ms: int) -> None:
-        """Count what a read gave; the next one waits for it."""
+        """Count the bytes of an answer; they delay later reads."""
         if self.enabled:
             bucket = self._bucket("read_bytes", shard_key, self.rates.read_bytes, now_ms)
             bucket.level -= size_bytes
 
     def count_write(self, shard_key: str, size_bytes: int, now_ms: int) -> None:
-        """Count a record written, or refuse it."""
+        """Count a record. Raises `Refusal` above the limit of records or bytes."""
         if not self.enabled:
             return
         rates = self.rates
@@ -114,5 +114,5 @@ class Limits:
 
 
 def exceeded(message: str) -> Refusal:
-    """Return the refusal for a shard that is asked for too much."""
+    """Return the refusal for a shard whose limit is exceeded."""
     return Refusal("ProvisionedThroughputExceededException", message)

@@ -1,4 +1,4 @@
-"""Reading a request's parameters, refusing what the service would refuse."""
+"""Checked access to the members of a request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def text(request: dict[str, Any], name: str, *, required: Literal[True] = True) 
 @overload
 def text(request: dict[str, Any], name: str, *, required: bool) -> str | None: ...
 def text(request: dict[str, Any], name: str, *, required: bool = True) -> str | None:
-    """Return a text parameter."""
+    """Return a string member, or None if it is absent and not required."""
     value = request.get(name)
     if value is None:
         if required:
@@ -30,7 +30,7 @@ def text(request: dict[str, Any], name: str, *, required: bool = True) -> str | 
 def integer(
     request: dict[str, Any], name: str, lowest: int, highest: int, default: int | None = None
 ) -> int:
-    """Return a whole number within its bounds; required unless there is a default."""
+    """Return an integer member within its bounds; it is required unless a default is given."""
     value = request.get(name)
     if value is None:
         if default is None:
@@ -46,7 +46,7 @@ def integer(
 
 
 def time_ms(request: dict[str, Any], name: str) -> int:
-    """Return a time, which travels as seconds since 1970, as the next whole millisecond."""
+    """Return a timestamp member, sent as seconds since 1970, rounded up to milliseconds."""
     value = request.get(name)
     if value is None:
         raise Refusal("InvalidArgumentException", f"{name} is required here.")
@@ -57,7 +57,7 @@ def time_ms(request: dict[str, Any], name: str) -> int:
 
 
 def hash_key(value: str, name: str) -> int:
-    """Return a hash key: a decimal number of 128 bits."""
+    """Return the value of a hash key: a decimal number of 128 bits."""
     if not _HASH_KEY.fullmatch(value) or int(value) > HASH_SPACE_END:
         raise Refusal("InvalidArgumentException", f"{name} {value[:60]!r} is not 0 to 2^128 - 1.")
     return int(value)

@@ -1,4 +1,4 @@
-"""How the embedded service says no: the exception names of the service that it stands for."""
+"""Error answers of the embedded service, by the exception names of AWS."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 
 class Refusal(Exception):
-    """An answer that is an exception to the caller, by the service's own name for it."""
+    """An error answer: AWS's exception name, a message and the HTTP status."""
 
     def __init__(self, name: str, message: str, status: int = 400) -> None:
         super().__init__(f"{name}: {message}")
@@ -16,10 +16,10 @@ class Refusal(Exception):
 
 
 class Backend(Protocol):
-    """One service behind the HTTP server: its operations over its state, with no I/O of its own."""
+    """One service behind the HTTP server: operations on its state, without I/O."""
 
     target_prefix: str
-    """What X-Amz-Target starts with, the dot included: "Kinesis_20131202."."""
+    """The prefix of X-Amz-Target, including the dot: "Kinesis_20131202."."""
 
     def call(self, operation: str, request: dict[str, Any], now_ms: int) -> bytes:
-        """Carry out one operation and return the response body as JSON, or raise `Refusal`."""
+        """Execute one operation and return the response body as JSON, or raise `Refusal`."""

@@ -1,4 +1,4 @@
-"""The HTTP side: calls in the services' own protocol go to their backends, through the faults."""
+"""The HTTP server: decodes calls, applies the injected faults and passes calls to the backends."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _HANG_POLL_SECONDS: Final = 0.01
 
 
 class _Cut(Exception):
-    """The connection is to be cut."""
+    """Raised to cut the connection."""
 
 
 class Server:
-    """Answers what boto3 and other clients ask, for every backend by the target that they name."""
+    """Request handler for AWS clients; X-Amz-Target selects the backend and the operation."""
 
     def __init__(
         self,
@@ -49,17 +49,17 @@ class Server:
         self._journal = journal
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """Answer one call."""
+        """Handle one call."""
         body = await request.read()
         content_type = request.headers.get("Content-Type", "application/x-amz-json-1.1")
         try:
-            answer, status = await self._carry_out(request, content_type, body), 200
+            answer, status = await self._execute(request, content_type, body), 200
         except Refusal as refusal:
-            said = {"__type": refusal.name, "message": refusal.message}
-            answer = cbor.encode(said) if "cbor" in content_type else msgspec.json.encode(said)
+            error = {"__type": refusal.name, "message": refusal.message}
+            answer = cbor.encode(error) if "cbor" in content_type else msgspec.json.encode(error)
             status = refusal.status
         except _Cut as cut:
-            logger.info("cut the connection %s, by a fault that was set", cut)
+            logger.info("cut the connection %s because of an injected fault", cut)
             return _cut_off(request)
         return web.Response(
             body=answer,
@@ -71,45 +71,47 @@ class Server:
             },
         )
 
-    async def _carry_out(self, request: web.Request, content_type: str, body: bytes) -> bytes:
+    async def _execute(self, request: web.Request, content_type: str, body: bytes) -> bytes:
         target = request.headers.get("X-Amz-Target", "")
         backend = next((b for b in self._backends if target.startswith(b.target_prefix)), None)
         if backend is None:
-            raise Refusal("UnknownOperationException", f"no service here knows {target[:140]!r}")
+            raise Refusal("UnknownOperationException", f"unknown target {target[:140]!r}")
         operation = target.removeprefix(backend.target_prefix)
         call = backend.call
         if "cbor" in content_type and (call_cbor := getattr(backend, "call_cbor", None)):
-            call, asked = call_cbor, _decode_map(body)
+            call, parameters = call_cbor, _decode_map(body)
         elif "json" in content_type:
-            asked = decode_object(body)
+            parameters = decode_object(body)
         else:
-            raise Refusal("SerializationException", f"{content_type[:60]} is not spoken: send JSON")
-        shard_id = _shard_of(backend, operation, asked)
-        await self._suffer(operation, shard_id, backend)
+            raise Refusal(
+                "SerializationException", f"{content_type[:60]} is not supported: send JSON"
+            )
+        shard_id = _shard_of(backend, operation, parameters)
+        await self._apply_faults(operation, shard_id, backend)
         try:
-            answer = call(operation, asked, self._clock.now_ms())
-        finally:  # a refusal, too, tells of what happened before
+            answer = call(operation, parameters, self._clock.now_ms())
+        finally:  # a refusal also depends on earlier entries
             if self._journal is not None:
-                await self._journal.settled()
+                await self._journal.flushed()
         if self._faults.take("lose-reply", operation, shard_id):
             raise _Cut(f"after {operation}")
         return answer
 
-    async def _suffer(self, operation: str, shard_id: str | None, backend: Backend) -> None:
-        """Let the faults that come before the effect happen."""
+    async def _apply_faults(self, operation: str, shard_id: str | None, backend: Backend) -> None:
+        """Apply the faults that precede the effect of a call."""
         hang = self._faults.take("hang", operation, shard_id)
         if hang is not None:
             await _wait_for_release(hang)
         if self._faults.take("cut", operation, shard_id):
             raise _Cut(f"before {operation}")
         if self._faults.take("internal-failure", operation, shard_id):
-            raise Refusal("InternalFailure", "a fault that was set", status=500)
-        # PutRecords fails record by record: its backend takes the fault.
+            raise Refusal("InternalFailure", "injected fault", status=500)
+        # In PutRecords single records fail: its backend applies the fault.
         if operation != "PutRecords" and self._faults.take("throttle", operation, shard_id):
-            raise Refusal(throttled_name(backend.target_prefix, operation), "a fault that was set")
+            raise Refusal(throttling_exception(backend.target_prefix, operation), "injected fault")
 
 
-def throttled_name(target_prefix: str, operation: str) -> str:
+def throttling_exception(target_prefix: str, operation: str) -> str:
     """Return the exception by which a service says that it is called too often."""
     if not target_prefix.startswith("Kinesis_"):
         return "ThrottlingException"
@@ -119,25 +121,25 @@ def throttled_name(target_prefix: str, operation: str) -> str:
 
 
 def decode_object(body: bytes) -> dict[str, Any]:
-    """Read a JSON object, or refuse."""
+    """Decode a JSON object, or raise `Refusal`."""
     try:
-        asked: Any = msgspec.json.decode(body or b"{}")
+        value: Any = msgspec.json.decode(body or b"{}")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Refusal("SerializationException", f"The body is not JSON: {error}") from None
-    if not isinstance(asked, dict):
+    if not isinstance(value, dict):
         raise Refusal("SerializationException", "The body is not a JSON object.")
-    return asked
+    return value
 
 
 def _decode_map(body: bytes) -> dict[str, Any]:
-    """Read a CBOR map, or refuse."""
+    """Decode a CBOR map, or raise `Refusal`."""
     try:
-        asked: Any = cbor.decode(body or b"\xa0")
+        value: Any = cbor.decode(body or b"\xa0")
     except msgspec.DecodeError as error:
         raise Refusal("SerializationException", f"The body is not CBOR: {error}") from None
-    if not isinstance(asked, dict):
+    if not isinstance(value, dict):
         raise Refusal("SerializationException", "The body is not a CBOR map.")
-    return asked
+    return value
 
 
 async def _wait_for_release(hang: Fault) -> None:
@@ -146,14 +148,14 @@ async def _wait_for_release(hang: Fault) -> None:
         await asyncio.sleep(_HANG_POLL_SECONDS)
 
 
-def _shard_of(backend: Backend, operation: str, asked: dict[str, Any]) -> str | None:
+def _shard_of(backend: Backend, operation: str, parameters: dict[str, Any]) -> str | None:
     find = getattr(backend, "shard_of", None)
-    shard_id = find(operation, asked) if find is not None else asked.get("ShardId")
+    shard_id = find(operation, parameters) if find is not None else parameters.get("ShardId")
     return shard_id if isinstance(shard_id, str) else None
 
 
 def _cut_off(request: web.Request) -> web.Response:
-    """Close the line at once. aiohttp needs some response, and finds nobody to send it to."""
+    """Close the connection at once. aiohttp needs a response but cannot send it any more."""
     if request.transport is not None:
         request.transport.abort()
     return web.Response(status=500)

@@ -1,4 +1,4 @@
-"""The embedded service as an object: started, used and stopped from this process."""
+"""The embedded service as an object of this process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from shardline.local.kinesis.account import Account
 from shardline.local.kinesis.operations import Kinesis
 from shardline.local.limits import Limits
 from shardline.local.refusals import Refusal
-from shardline.local.restoring import TABLE, restore
+from shardline.local.replay import TABLE, restore
 from shardline.local.server import MAX_REQUEST_BYTES, Server
 from shardline.local.settings import Settings
 
@@ -45,11 +45,11 @@ _STOP_SECONDS: Final = 10.0
 
 
 class Service:
-    """Kinesis and DynamoDB Streams over HTTP, on a free port of this machine unless told otherwise.
+    """Kinesis and DynamoDB Streams over HTTP, by default on a free port of this machine.
 
-    It runs in a thread of this process and serves any number of others. It checks no signatures:
-    whoever reaches the port can do anything with it. With a `file`, streams and tables are as they
-    were when it is started again, whatever ended it: nothing is answered before it is on disk.
+    It runs in a thread of this process and serves clients of any process. It checks no signatures:
+    every client that can reach the port has full access. With a `file`, a restart restores all
+    streams and tables, also after a crash: no call is answered before its effect is on disk.
     """
 
     def __init__(
@@ -76,8 +76,8 @@ class Service:
         self._socket = _bind(host, port)
         if not _is_loopback(host):
             _logger.warning(
-                "listening on %s, which is not loopback: whoever reaches the port can do anything "
-                "with it",
+                "listening on %s, which is not loopback: every client that can reach the port has "
+                "full access",
                 host or "every address",
             )
         self.host, self.port = host, int(self._socket.getsockname()[1])
@@ -92,7 +92,7 @@ class Service:
 
     @property
     def endpoint_url(self) -> str:
-        """The address that clients are given."""
+        """The endpoint URL for clients."""
         host = LOOPBACK if self.host in ("0.0.0.0", "::", "") else self.host  # noqa: S104
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
@@ -108,7 +108,7 @@ class Service:
         )
 
     def stream_names(self) -> list[str]:
-        """Return the names of the Kinesis streams there are."""
+        """Return the names of the Kinesis streams."""
 
         async def names() -> list[str]:
             return [stream.name for stream in self.kinesis.account.streams(self.clock.now_ms())]
@@ -116,13 +116,13 @@ class Service:
         return asyncio.run_coroutine_threadsafe(names(), self._loop).result()
 
     def create_stream(self, name: str, shards: int = 1) -> None:
-        """Create a provisioned stream, without a client. Raises a `ConfigurationError`."""
+        """Create a provisioned stream without a client. Raises `ConfigurationError` if refused."""
         request = {"StreamName": name, "ShardCount": shards}
 
         async def create() -> None:
             self.kinesis.call("CreateStream", request, self.clock.now_ms())
             if self._journal is not None:
-                await self._journal.settled()
+                await self._journal.flushed()
 
         try:
             asyncio.run_coroutine_threadsafe(create(), self._loop).result()
@@ -130,7 +130,7 @@ class Service:
             raise ConfigurationError(f"stream {name}: {refusal.message}") from None
 
     def stop(self) -> None:
-        """Close the port and end the thread. Stopping twice is harmless."""
+        """Close the port and end the thread. A second call has no effect."""
         if self._thread.is_alive():
             self.faults.clear()
             self._loop.call_soon_threadsafe(self._loop.stop)
@@ -153,12 +153,12 @@ class Service:
         journal = Journal(path)
         restore(journal, self.clock, self.kinesis, self.tables)
 
-        def keep(operation: str, request: dict[str, Any], now_ms: int) -> None:
-            journal.note(now_ms, TABLE, (operation, request))
+        def journal_change(operation: str, request: dict[str, Any], now_ms: int) -> None:
+            journal.append(now_ms, TABLE, (operation, request))
             if threading.get_ident() != self._thread.ident:
-                journal.commit()  # called from Python; a call over HTTP waits by itself
+                journal.commit()  # called from Python: calls over HTTP flush before they answer
 
-        self.tables.keep = keep
+        self.tables.on_change = journal_change
         self.kinesis.journal = journal
         self.kinesis.account.keeps_written = True
         return journal
@@ -198,7 +198,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    """Listen on an address, or say in one line why that is not possible."""
+    """Return a listening socket, or raise a one-line `ConfigurationError`."""
     try:
         return socket.create_server((host, port), backlog=_BACKLOG)
     except OSError as error:

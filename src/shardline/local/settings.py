@@ -1,4 +1,4 @@
-"""How the embedded service behaves where the real one is free to."""
+"""Variable behaviour of the embedded service, within what AWS allows itself."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass
 class Settings:
-    """May be changed while the service runs."""
+    """Settings that can be changed while the service runs."""
 
     status_delay_ms: int = 0
-    """How long CREATING, UPDATING and DELETING last, on the service's clock."""
+    """The duration of CREATING, UPDATING and DELETING on the service's clock."""
     empty_page_every: int = 0
-    """Every n-th read of a shard that has more gives an empty page; 0 for never."""
+    """Every n-th GetRecords call of a shard returns an empty page; 0 for none."""

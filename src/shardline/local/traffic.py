@@ -1,7 +1,7 @@
-"""Numbered traffic and reshards for any Kinesis endpoint, to show or to test order with.
+"""Numbered events and random reshards for any Kinesis endpoint, to test or demonstrate order.
 
-A key is written by one thread, one record after the other, so its written order is known for
-certain; the service's own answers say where each record went.
+One thread writes the records of a key one after the other, so the written order of each key is
+known; the answers of the service give the shard of each record.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Traffic:
-    """Writers that put numbered events under their own keys until told to stop."""
+    """Threads that write numbered events, each under its own keys, until stopped."""
 
     def __init__(
         self,
@@ -42,30 +42,30 @@ class Traffic:
         ]
 
     def start(self) -> Traffic:
-        """Begin to write."""
+        """Start the writers and return this object."""
         for thread in self._threads:
             thread.start()
         return self
 
     def end(self) -> None:
-        """End every writer after the event that it is writing."""
+        """Stop every writer after its current event."""
         self._stop.set()
         for thread in self._threads:
             thread.join()
 
     def stop(self) -> None:
-        """End every writer, and raise what any of them met."""
+        """Stop every writer, and raise the first error that one of them had."""
         self.end()
         if self._failure is not None:
             raise self._failure
 
     @property
     def count(self) -> int:
-        """How many events the service has accepted so far."""
+        """The number of events that the service has accepted so far."""
         return sum(map(len, self._written))
 
-    def tell(self, checker: PromiseChecker) -> None:
-        """Tell the checker what was written. Complete only after `stop`."""
+    def report_to(self, checker: PromiseChecker) -> None:
+        """Report the written records to the checker. Complete only after `stop`."""
         for log in self._written:
             for shard_id, record in log:
                 checker.wrote(shard_id, record)
@@ -90,7 +90,7 @@ class Traffic:
 
 
 def reshard_once(client: Any, stream_name: str, rng: random.Random, *, most_open: int = 8) -> str:
-    """Split or merge open shards by chance, wait until that is done, and say what was done."""
+    """Split or merge random open shards, wait until the stream is active, and return a summary."""
     waiter = client.get_waiter("stream_exists")
     pause = {"Delay": 1, "MaxAttempts": 60}
     waiter.wait(StreamName=stream_name, WaiterConfig=pause)

@@ -227,6 +227,6 @@ class Story:
             parents = (shard.get("ParentShardId"), shard.get("AdjacentParentShardId"))
             checker.shard(shard["ShardId"], [parent for parent in parents if parent])
         for traffic in self._traffic:
-            traffic.tell(checker)
+            traffic.report_to(checker)
         tell(checker, [worker.log for worker in self._workers])
         return checker.verdict()

@@ -1,4 +1,4 @@
-"""A change to an item of a table, and how the embedded DynamoDB Streams keeps it."""
+"""Changes of items and their stored form in the embedded DynamoDB Streams."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ _TTL_IDENTITY: Final = {"Type": "Service", "PrincipalId": "dynamodb.amazonaws.co
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a test or user says about one change."""
+    """One change of an item, as given by the caller."""
 
     keys: Item
     old: Item | None = None
     new: Item | None = None
     event_name: EventName | None = None
-    """From the images, if it is not given."""
+    """Derived from the images if not given."""
     at: datetime | None = None
-    """The creation time that it claims, which may run backwards; else the service's time."""
+    """The creation time of the change, which may go backwards; default: the service's time."""
     by_ttl: bool = False
-    """Deleted by the service because its time to live was over."""
+    """True for a deletion by the service because the time to live was over."""
     shard: str | None = None
-    """An open shard to put it into, whatever the hash key says. For readers' own tests."""
+    """An open shard for the change, independent of its hash key; for tests of readers."""
     sequence_number: str | None = None
-    """A number above the shard's newest; else the next one of the stream."""
+    """A number above the shard's newest one; default: the next number of the stream."""
 
     @property
     def event(self) -> EventName:
@@ -57,11 +57,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class StoredChange:
-    """A change as it is kept: encoded once for the wire, and as a row of Arrow columns."""
+    """A stored change: encoded for the wire and as a row of Arrow columns."""
 
     number: int
     put_ms: int
-    """When the service got it. It is trimmed by this, whatever creation time it claims."""
+    """The arrival time, which decides about trimming; independent of the creation time."""
     created_seconds: int
     size_bytes: int
     body: bytes
@@ -69,7 +69,7 @@ class StoredChange:
 
 
 def store(change: Change, number: int, arn: str, view_type: ViewType, now_ms: int) -> StoredChange:
-    """Encode a change with the images that the stream's view type includes."""
+    """Return a change in stored form, with the images of the stream's view type."""
     new = change.new if view_type in ("NEW_IMAGE", "NEW_AND_OLD_IMAGES") else None
     old = change.old if view_type in ("OLD_IMAGE", "NEW_AND_OLD_IMAGES") else None
     size = sum(_item_size(item) for item in (change.keys, new, old) if item is not None)
@@ -108,19 +108,19 @@ def store(change: Change, number: int, arn: str, view_type: ViewType, now_ms: in
 
 
 def sequence_text(number: int) -> str:
-    """Write a sequence number as the service does, padded with zeros."""
+    """Return a sequence number as text, padded with zeros."""
     return f"{number:0{DIGITS}d}"
 
 
 def sequence_number(text: str) -> int:
-    """Read a sequence number, or refuse."""
+    """Parse a sequence number, or raise `Refusal`."""
     if not (text.isascii() and text.isdigit()):
         raise Refusal("ValidationException", f"Invalid SequenceNumber: {text}")
     return int(text)
 
 
 def _item_size(item: Item) -> int:
-    # DynamoDB counts names and texts in UTF-8, two digits a byte, three bytes a container.
+    # DynamoDB counts UTF-8 bytes of names and strings, half a byte per digit, 3 per container.
     return sum(len(name.encode()) + _value_size(value) for name, value in item.items())
 
 

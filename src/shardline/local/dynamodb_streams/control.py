@@ -1,4 +1,4 @@
-"""What tests and users do to the tables behind the embedded DynamoDB Streams."""
+"""Operations on the streams of the embedded DynamoDB Streams, for tests and users."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class CreatedStream(msgspec.Struct, frozen=True):
 
 
 class PutChange(msgspec.Struct, frozen=True):
-    """Where a change went."""
+    """The shard and the sequence number of a written change."""
 
     shard: str
     sequence_number: str
 
 
 class Children(msgspec.Struct, frozen=True):
-    """What opened in the place of a shard."""
+    """The children of a shard."""
 
     children: list[str]
 
@@ -47,29 +47,29 @@ class Children(msgspec.Struct, frozen=True):
 Method = TypeVar("Method", bound="Callable[..., Any]")
 
 
-def _kept(method: Method) -> Method:
-    """Make a method of `Tables` tell of what it did."""
+def _journaled(method: Method) -> Method:
+    """Make a method of `Tables` report its successful calls to `Tables.on_change`."""
     signature = inspect.signature(method)
 
     @wraps(method)
     def act(self: Tables, *arguments: Any, **named: Any) -> Any:
         with self.at(self.clock.now_ms()) as now_ms:
             result = method(self, *arguments, **named)
-            if self.keep is not None:
-                asked = signature.bind(self, *arguments, **named).arguments
-                del asked["self"]
-                self.keep(method.__name__, asked, now_ms)
+            if self.on_change is not None:
+                given = signature.bind(self, *arguments, **named).arguments
+                del given["self"]
+                self.on_change(method.__name__, given, now_ms)
         return result
 
     return cast("Method", act)
 
 
 class Tables:
-    """Tables that consist of nothing but their streams. Safe to use from several threads.
+    """Streams of tables that have no items. Thread-safe.
 
     The methods up to `delete_stream` are also the operations of the control API, with their
-    parameters as fields. They refuse by the service's own exception names; where one takes a
-    table, it means the newest stream of that table.
+    parameters as members. They raise `Refusal` with AWS's exception names. A table stands for its
+    newest stream.
     """
 
     def __init__(
@@ -81,12 +81,12 @@ class Tables:
         self._streams: dict[str, StoredStream] = {}
         self._label_ms = 0
         self._at_ms: int | None = None
-        self.keep: Callable[[str, dict[str, Any], int], None] | None = None
-        """Told of every change that was made, so that it can be made again: see `at`."""
+        self.on_change: Callable[[str, dict[str, Any], int], None] | None = None
+        """Called with every successful operation, its arguments and its time: see `at`."""
 
     @contextmanager
     def at(self, now_ms: int) -> Iterator[int]:
-        """Let what is done happen at this time; if another is already set, at that one."""
+        """Execute the operations of the block at a fixed time; an outer block has precedence."""
         with self.lock:
             before = self._at_ms
             self._at_ms = now_ms if before is None else before
@@ -98,7 +98,7 @@ class Tables:
     def _now_ms(self) -> int:
         return self.clock.now_ms() if self._at_ms is None else self._at_ms
 
-    @_kept
+    @_journaled
     def create_table(
         self,
         table: TableName,
@@ -108,7 +108,7 @@ class Tables:
         hash_key: str = "id",
         range_key: str | None = None,
     ) -> CreatedStream:
-        """Make a table with a stream of one or several root shards.
+        """Create a table with a stream of one or several root shards.
 
         A table whose stream was disabled or deleted gets a new stream, with an ARN of its own.
         """
@@ -117,10 +117,10 @@ class Tables:
             newest = next(reversed(self.find_streams(table, now_ms)), None)
             if newest is not None and newest.disabled_ms is None:
                 raise Refusal("ResourceInUseException", f"Table already exists: {table}")
-            # Labels tell the streams of one table apart, two of one millisecond included.
+            # Labels are unique per table, also for two streams of one millisecond.
             self._label_ms = max(now_ms, self._label_ms + 1)
-            made_at = datetime.fromtimestamp(self._label_ms / 1000, UTC).replace(tzinfo=None)
-            label = made_at.isoformat(timespec="milliseconds")
+            created_at = datetime.fromtimestamp(self._label_ms / 1000, UTC).replace(tzinfo=None)
+            label = created_at.isoformat(timespec="milliseconds")
             arn = f"{self._arn_prefix}{table}/stream/{label}"
             names = [hash_key] if range_key is None else [hash_key, range_key]
             stream = StoredStream(
@@ -129,7 +129,7 @@ class Tables:
             self._streams[arn] = stream
             return CreatedStream(arn, list(stream.shards))
 
-    @_kept
+    @_journaled
     def put_change(
         self,
         table: str,
@@ -143,42 +143,42 @@ class Tables:
         shard: str | None = None,
         sequence_number: str | None = None,
     ) -> PutChange:
-        """Write one change into the open shard of its hash key; `Change` says what each means."""
+        """Write one change into the open shard of its hash key; see `Change` for the arguments."""
         change = Change(keys, old, new, event_name, at, by_ttl, shard, sequence_number)
         with self.lock:
             now_ms = self._now_ms()
             return PutChange(*self.find_stream(table, now_ms).put(change, now_ms))
 
-    @_kept
+    @_journaled
     def split(self, table: str, shard: str) -> Children:
-        """Close a shard and open two in its place."""
+        """Close a shard and open two children."""
         with self.lock:
             now_ms = self._now_ms()
             return Children(self.find_stream(table, now_ms).split(shard, now_ms))
 
-    @_kept
+    @_journaled
     def roll(self, table: str, shard: str) -> Children:
-        """Close a shard and open one in its place."""
+        """Close a shard and open one child."""
         with self.lock:
             now_ms = self._now_ms()
             return Children(self.find_stream(table, now_ms).roll(shard, now_ms))
 
-    @_kept
+    @_journaled
     def disable_stream(self, table: str) -> None:
-        """Close every shard; what is in them stays readable until it is trimmed."""
+        """Close every shard. Its changes stay readable until they are trimmed."""
         with self.lock:
             now_ms = self._now_ms()
             self.find_stream(table, now_ms).disable(now_ms)
 
-    @_kept
+    @_journaled
     def delete_stream(self, table: str) -> None:
-        """Remove the stream with everything in it, at once."""
+        """Delete the stream with all its changes at once."""
         with self.lock:
             now_ms = self._now_ms()
             del self._streams[self.find_stream(table, now_ms).arn]
 
     def find_streams(self, table: str | None, now_ms: int) -> list[StoredStream]:
-        """Return the streams of a table, or of all, by their creation."""
+        """Return the streams of one table or of all, in order of creation."""
         return [
             stream
             for stream in self._streams.values()
@@ -186,7 +186,7 @@ class Tables:
         ]
 
     def find_stream(self, table: str, now_ms: int) -> StoredStream:
-        """Return the newest stream of a table, or refuse."""
+        """Return the newest stream of a table, or raise `Refusal`."""
         found = self.find_streams(table, now_ms)
         if not found:
             raise Refusal(
@@ -195,7 +195,7 @@ class Tables:
         return found[-1]
 
     def find_stream_by_arn(self, arn: str, now_ms: int) -> StoredStream:
-        """Return a stream by its ARN, or refuse."""
+        """Return a stream by its ARN, or raise `Refusal`."""
         stream = self._streams.get(arn)
         if stream is None or stream.expired(now_ms):
             raise Refusal(
@@ -219,10 +219,11 @@ OPERATIONS: Final = {
 
 
 def control(tables: Tables, operation: str, request: dict[str, Any]) -> dict[str, Any]:
-    """Carry out one operation of the control API, with its parameters by name."""
+    """Execute one operation of the control API, with its parameters by name."""
     if operation not in OPERATIONS:
         raise Refusal(
-            "UnknownOperationException", f"{operation!r} is none of {', '.join(sorted(OPERATIONS))}"
+            "UnknownOperationException",
+            f"{operation!r} is not one of {', '.join(sorted(OPERATIONS))}",
         )
     try:
         parameters = msgspec.convert(request, _parameters_of(operation))

@@ -1,4 +1,4 @@
-"""The operations of the embedded DynamoDB Streams, as its clients call them."""
+"""The operations of the embedded DynamoDB Streams for its clients."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 from shardline.local.dynamodb_streams.changes import sequence_text
 from shardline.local.dynamodb_streams.control import Tables, control
-from shardline.local.dynamodb_streams.reading import (
+from shardline.local.dynamodb_streams.iterators import (
     MAX_RECORDS,
     IteratorType,
     open_shard,
@@ -62,7 +62,7 @@ class _GetRecords(msgspec.Struct, rename="pascal"):
 
 
 class DynamoDBStreamsBackend:
-    """DynamoDB Streams over the tables in memory, without any I/O."""
+    """The DynamoDB Streams backend of the HTTP server."""
 
     target_prefix = "DynamoDBStreams_20120810."
 
@@ -81,7 +81,7 @@ class DynamoDBStreamsBackend:
         }
 
     def call(self, operation: str, request: dict[str, Any], now_ms: int) -> bytes:
-        """Carry out one operation and return the response body as JSON, or raise `Refusal`."""
+        """Execute one operation and return the response body as JSON, or raise `Refusal`."""
         if operation not in self._operations:
             raise Refusal("UnknownOperationException", f"No such operation: {operation}")
         kind, act = self._operations[operation]
@@ -93,12 +93,12 @@ class DynamoDBStreamsBackend:
             return act(parameters, now_ms)
 
     def control(self, operation: str, request: dict[str, Any], now_ms: int) -> dict[str, Any]:
-        """Carry out one operation of the control API: see `Tables` for what there is."""
+        """Execute one operation of the control API; `Tables` has the operations."""
         del now_ms  # The tables share the server's clock.
         return control(self.tables, operation, request)
 
     def shard_of(self, operation: str, request: dict[str, Any]) -> str | None:
-        """Return the shard that a call concerns, if it concerns just one."""
+        """Return the shard of a call, or None if it does not concern exactly one."""
         if operation == "GetRecords":
             return shard_of_iterator(str(request.get("ShardIterator")))
         shard_id = request.get("ShardId")
@@ -155,7 +155,7 @@ class DynamoDBStreamsBackend:
         seen = max(stream.reshards - stale.reshards, 0) if stale is not None else stream.reshards
         all_open = self._faults.take("open-parent", "DescribeStream") is not None
         return [
-            _shown(shard, as_open=all_open or (shard.closed_by or 0) > seen)
+            _description(shard, as_open=all_open or (shard.closed_by or 0) > seen)
             for shard in stream.listed(now_ms)
             if shard.opened_by <= seen
         ]
@@ -188,12 +188,12 @@ class DynamoDBStreamsBackend:
         )
 
 
-def _shown(shard: StoredShard, *, as_open: bool) -> dict[str, Any]:
+def _description(shard: StoredShard, *, as_open: bool) -> dict[str, Any]:
     numbers = {"StartingSequenceNumber": sequence_text(shard.first)}
     if shard.last is not None and not as_open:
         numbers["EndingSequenceNumber"] = sequence_text(shard.last)
-    shown: dict[str, Any] = {"ShardId": shard.id, "SequenceNumberRange": numbers}
+    description: dict[str, Any] = {"ShardId": shard.id, "SequenceNumberRange": numbers}
     if shard.parent is not None:
-        # It stays named after it has expired.
-        shown["ParentShardId"] = shard.parent
-    return shown
+        # An expired parent is still named.
+        description["ParentShardId"] = shard.parent
+    return description

@@ -1,4 +1,4 @@
-"""The streams behind the embedded DynamoDB Streams: shards that branch, roll, close and expire."""
+"""Streams of tables: shards that split, roll over, close and expire."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RETENTION_MS: Final = 24 * 3600 * 1000
 
 @dataclass(slots=True)
 class StoredShard:
-    """One shard. Its hash range is the service's own business: no listing shows it."""
+    """One shard. Its hash range is internal: no listing shows it."""
 
     id: str
     parent: str | None
@@ -36,18 +36,18 @@ class StoredShard:
     first: int
     """A bound: no record has this number."""
     opened_by: int
-    """Which split or roll of the stream opened it; 0 for the roots."""
+    """The number of the split or roll that opened the shard; 0 for root shards."""
     last: int | None = None
     """A bound that only a closed shard has; no record has this number."""
     closed_ms: int | None = None
     closed_by: int | None = None
-    """Which split or roll of the stream closed it."""
+    """The number of the split or roll that closed the shard."""
     changes: list[StoredChange] = field(default_factory=list)
     trimmed: int = 0
     """The number of the newest change that was trimmed away, or 0."""
 
     def trim(self, now_ms: int) -> None:
-        """Forget the changes that are older than the retention."""
+        """Remove the changes that are older than the retention period."""
         gone = 0
         for change in self.changes:
             if change.put_ms + RETENTION_MS > now_ms:
@@ -58,21 +58,21 @@ class StoredShard:
             del self.changes[:gone]
 
     def expired(self, now_ms: int) -> bool:
-        """Say whether the shard is closed and everything in it too old to be kept."""
+        """Return true if the shard is closed and all its changes are past the retention period."""
         return self.closed_ms is not None and self.closed_ms + RETENTION_MS <= now_ms
 
     def index_of(self, number: int) -> int:
-        """Return where the first change with this number or a higher one lies."""
+        """Return the index of the first change with this number or a higher one."""
         return bisect_left(self.changes, number, key=lambda change: change.number)
 
     @property
     def newest(self) -> int:
-        """The highest number that was given out here."""
+        """The highest number used in this shard."""
         return self.changes[-1].number if self.changes else max(self.first, self.trimmed)
 
 
 class StoredStream:
-    """The stream of one table: its shards, by the order of their creation."""
+    """The stream of one table, with its shards in order of creation."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class StoredStream:
         self.disabled_ms: int | None = None
         self.shards: Final[dict[str, StoredShard]] = {}
         self.reshards = 0
-        """How many splits and rolls there were."""
+        """The number of splits and rolls so far."""
         self._number = 0
         self._shard_ms = 0
         bounds = [(HASH_SPACE_END + 1) * index // shards for index in range(shards + 1)]
@@ -102,11 +102,11 @@ class StoredStream:
             self._open(None, HashRange(start, end - 1), now_ms)
 
     def expired(self, now_ms: int) -> bool:
-        """Say whether the stream was disabled and everything in it too old to be kept."""
+        """Return true if the stream is disabled and all its changes have expired."""
         return self.disabled_ms is not None and self.disabled_ms + RETENTION_MS <= now_ms
 
     def shard(self, shard_id: str, now_ms: int) -> StoredShard:
-        """Return a shard, trimmed as of now, or refuse."""
+        """Return a shard after trimming it, or raise `Refusal`."""
         shard = self.shards.get(shard_id)
         if shard is None or shard.expired(now_ms):
             raise Refusal(
@@ -117,7 +117,7 @@ class StoredStream:
         return shard
 
     def listed(self, now_ms: int) -> list[StoredShard]:
-        """Return the shards that have not expired, by their creation."""
+        """Return the shards that have not expired, in order of creation."""
         return [shard for shard in self.shards.values() if not shard.expired(now_ms)]
 
     def split(self, shard_id: str, now_ms: int) -> list[str]:
@@ -129,19 +129,19 @@ class StoredStream:
         return [self._open(parent.id, half, now_ms) for half in halves]
 
     def roll(self, shard_id: str, now_ms: int) -> list[str]:
-        """Close a shard and open one child in its place, as DynamoDB does every four hours."""
+        """Close a shard and open one child, as DynamoDB does every four hours."""
         parent = self._close(shard_id, now_ms)
         return [self._open(parent.id, parent.hash_range, now_ms)]
 
     def disable(self, now_ms: int) -> None:
-        """Close every shard for good. What is in them stays readable until it is trimmed."""
+        """Close every shard. Its changes stay readable until they are trimmed."""
         for shard in self.shards.values():
             if shard.last is None:
                 self._close(shard.id, now_ms)
         self.disabled_ms = now_ms
 
     def shard_for(self, keys: Item) -> StoredShard:
-        """Return the open shard that takes this hash key: after a split always the same child."""
+        """Return the open shard of a hash key."""
         if sorted(keys) != sorted(self.key_names):
             raise Refusal(
                 "ValidationException",
@@ -154,7 +154,7 @@ class StoredStream:
         raise Refusal("ValidationException", f"The stream {self.arn} is disabled")
 
     def put(self, change: Change, now_ms: int) -> tuple[str, str]:
-        """Write down one change; return the shard and the sequence number that it got."""
+        """Store one change and return its shard and sequence number."""
         shard = self.shard_for(change.keys)
         if change.shard is not None:
             shard = self.shard(change.shard, now_ms)
@@ -174,7 +174,7 @@ class StoredStream:
         return shard.id, sequence_text(number)
 
     def _open(self, parent: str | None, hash_range: HashRange, now_ms: int) -> str:
-        # Ids sort by creation, two shards of one millisecond included: paging goes by them.
+        # Ids sort by creation, also for two shards of one millisecond: paging relies on it.
         self._shard_ms = max(now_ms, self._shard_ms + 1)
         digest = hashlib.sha256(f"{self.arn}{self._shard_ms}".encode()).hexdigest()[:8]
         shard_id = f"shardId-{self._shard_ms:020d}-{digest}"

@@ -1,4 +1,4 @@
-"""A table's stream straight from memory: the port without the wire, for tests and simulations."""
+"""An in-process implementation of `StreamService` for DynamoDB Streams, for tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from shardline.errors import (
     StreamNotFound,
 )
 from shardline.local.dynamodb_streams.changes import sequence_text
-from shardline.local.dynamodb_streams.reading import MAX_RECORDS, open_shard, read_shard
+from shardline.local.dynamodb_streams.iterators import MAX_RECORDS, open_shard, read_shard
 from shardline.local.dynamodb_streams.state import RETENTION_MS
 from shardline.local.refusals import Refusal
 from shardline.services.port import Page, StreamDescription
@@ -38,14 +38,14 @@ _ERRORS: Final[dict[str, type[ServiceError]]] = {
 
 
 class DynamoDBTwin:
-    """The `StreamService` of one table's stream: the newest one when the twin was made."""
+    """The `StreamService` of a table's newest stream at the time of construction."""
 
     finds_times = False
 
     def __init__(self, tables: Tables, table: str) -> None:
         self._tables = tables
         self._clock = tables.clock
-        with _as_errors(StreamNotFound):
+        with _translated_errors(StreamNotFound):
             self._arn = tables.find_stream(table, self._clock.now_ms()).arn
 
     @property
@@ -54,19 +54,19 @@ class DynamoDBTwin:
         return DYNAMODB_COLUMNS
 
     def describe(self) -> StreamDescription:
-        """Describe the stream."""
+        """Return the description of the stream."""
         stream = self._stream(self._clock.now_ms())
         return StreamDescription(
             name=stream.table,
             arn=stream.arn,
             created_at=datetime.fromtimestamp(stream.created_ms / 1000, UTC),
-            # One that was switched off can be read for as long as it keeps records.
+            # A disabled stream can be read until its records are trimmed.
             active=True,
             retention_seconds=RETENTION_MS // 1000,
         )
 
     def list_shards(self) -> tuple[Shard, ...]:
-        """List every shard that has not expired."""
+        """Return every shard that has not expired."""
         now_ms = self._clock.now_ms()
         with self._tables.lock:
             listed = self._stream(now_ms).listed(now_ms)
@@ -81,14 +81,14 @@ class DynamoDBTwin:
         )
 
     def has_shard(self, shard_id: str) -> bool:
-        """Ask for this one shard."""
+        """Return true if the service still has the shard."""
         return any(shard.id == shard_id for shard in self.list_shards())
 
     def open(self, shard_id: str, position: Position) -> str:
         """Return an iterator at a position."""
         now_ms = self._clock.now_ms()
         stream = self._stream(now_ms)
-        with _as_errors(ShardNotFound), self._tables.lock:
+        with _translated_errors(ShardNotFound), self._tables.lock:
             match position:
                 case TrimHorizon():
                     return open_shard(stream, shard_id, "TRIM_HORIZON", now_ms=now_ms)
@@ -112,7 +112,7 @@ class DynamoDBTwin:
         """Read one page."""
         now_ms = self._clock.now_ms()
         self._stream(now_ms)
-        with _as_errors(ShardNotFound), self._tables.lock:
+        with _translated_errors(ShardNotFound), self._tables.lock:
             changes, next_iterator = read_shard(
                 self._tables, iterator, min(max_records, MAX_RECORDS), now_ms
             )
@@ -127,15 +127,15 @@ class DynamoDBTwin:
         )
 
     def close(self) -> None:
-        """Let go of nothing: there are no connections."""
+        """No-op: there are no connections to close."""
 
     def _stream(self, now_ms: int) -> StoredStream:
-        with _as_errors(StreamNotFound):
+        with _translated_errors(StreamNotFound):
             return self._tables.find_stream_by_arn(self._arn, now_ms)
 
 
 @contextmanager
-def _as_errors(not_found: type[ServiceError]) -> Iterator[None]:
+def _translated_errors(not_found: type[ServiceError]) -> Iterator[None]:
     try:
         yield
     except Refusal as refusal:

@@ -1,4 +1,4 @@
-"""Everything that one account has: its streams, and what was set for them to do."""
+"""The state of one account: its streams, limits, faults and settings."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ _ARN = re.compile(r"arn:aws[^:]*:kinesis:[^:]*:\d{12}:stream/(\S+)")
 
 @dataclass
 class Account:
-    """The state behind the Kinesis operations."""
+    """The state on which the Kinesis operations act."""
 
     faults: Faults = field(default_factory=Faults)
     limits: Limits = field(default_factory=Limits)
     settings: Settings = field(default_factory=Settings)
     keeps_written: bool = False
     written: list[tuple[str, int, int, int, bytes]] = field(default_factory=list)
-    """Where new records went, for a journal: stream, shard, tick, size in bytes, fragment."""
+    """New records for the journal: stream, shard index, tick, size in bytes, fragment."""
     _streams: dict[str, Stream] = field(default_factory=dict)
     _last_created_ms: dict[str, int] = field(default_factory=dict)
 
     def streams(self, now_ms: int) -> list[Stream]:
-        """Return the streams that exist now, by name."""
+        """Return the streams that exist now, sorted by name."""
         for stream in list(self._streams.values()):
             if stream.deleted_ms is not None and stream.deleted_ms <= now_ms:
                 del self._streams[stream.name]
             else:
-                stream.settle(now_ms)
+                stream.advance_to(now_ms)
         return [self._streams[name] for name in sorted(self._streams)]
 
     def find(self, name: str, now_ms: int) -> Stream:
-        """Return a stream by name, or refuse."""
+        """Return a stream by name, or raise `Refusal`."""
         stream = self._streams.get(name)
         if stream is not None and stream.deleted_ms is not None and stream.deleted_ms <= now_ms:
             del self._streams[name]
@@ -53,11 +53,11 @@ class Account:
                 "ResourceNotFoundException",
                 f"Stream {name} under account 000000000000 not found.",
             )
-        stream.settle(now_ms)
+        stream.advance_to(now_ms)
         return stream
 
-    def find_asked(self, request: dict[str, Any], now_ms: int) -> Stream:
-        """Return the stream that a request names by StreamName or StreamARN, or refuse."""
+    def find_requested(self, request: dict[str, Any], now_ms: int) -> Stream:
+        """Return the stream given by StreamName or StreamARN, or raise `Refusal`."""
         name = parameters.text(request, "StreamName", required=False)
         arn = parameters.text(request, "StreamARN", required=False)
         if arn is not None:
@@ -71,15 +71,15 @@ class Account:
             raise Refusal("InvalidArgumentException", "Either StreamName or StreamARN is required.")
         return self.find(name, now_ms)
 
-    def find_writable(self, request: dict[str, Any], now_ms: int) -> Stream:
-        """Return the stream that a request names, if it has shards yet; refuse otherwise."""
-        stream = self.find_asked(request, now_ms)
+    def find_created(self, request: dict[str, Any], now_ms: int) -> Stream:
+        """Return the requested stream, or raise `Refusal` if it has no shards yet."""
+        stream = self.find_requested(request, now_ms)
         if stream.status == "CREATING":
             raise Refusal("ResourceNotFoundException", f"Stream {stream.name} is being created.")
         return stream
 
     def create(self, name: str, mode: Mode, shard_count: int, now_ms: int) -> Stream:
-        """Create a stream, or refuse."""
+        """Create a stream, or raise `Refusal`."""
         if not _NAME.fullmatch(name):
             raise Refusal(
                 "ValidationException",
@@ -90,25 +90,26 @@ class Account:
                 "ResourceInUseException",
                 f"Stream {name} under account 000000000000 already exists.",
             )
-        # A stream made again differs from its predecessor in its creation time, even within a tick.
+        # A stream created again differs from its predecessor in its creation time, even if both
+        # were created within one millisecond.
         created_ms = max(now_ms, self._last_created_ms.get(name, 0) + 1)
         self._last_created_ms[name] = created_ms
         active_ms = now_ms + self.settings.status_delay_ms
         stream = Stream(name, mode, shard_count, created_ms, active_ms)
         self._streams[name] = stream
-        stream.settle(now_ms)
+        stream.advance_to(now_ms)
         return stream
 
     def delete(self, stream: Stream, now_ms: int) -> None:
-        """Delete a stream, at once or after the delay."""
+        """Delete a stream after the status delay."""
         stream.status = "DELETING"
         stream.deleted_ms = now_ms + self.settings.status_delay_ms
 
     def change(self, stream: Stream, now_ms: int, effect: Callable[[int], None]) -> None:
-        """Change an ACTIVE stream, at once or after the delay."""
+        """Apply an effect to an ACTIVE stream after the status delay."""
         stream.require_active()
         stream.schedule("UPDATING", now_ms + self.settings.status_delay_ms, effect)
-        stream.settle(now_ms)
+        stream.advance_to(now_ms)
 
 
 def _name_in(arn: str) -> str:

@@ -1,4 +1,4 @@
-"""Streams as a whole: create, delete, describe, list, and how long records are kept."""
+"""Operations on whole streams: create, delete, describe, list, change the retention."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def create_stream(account: Account, request: dict[str, Any], now_ms: int) -> Non
     """Answer CreateStream."""
     name = parameters.text(request, "StreamName")
     details = request.get("StreamModeDetails") or {"StreamMode": "PROVISIONED"}
-    asked_mode = parameters.text(details, "StreamMode")
-    if asked_mode not in ("PROVISIONED", "ON_DEMAND"):
-        raise Refusal("ValidationException", f"StreamMode {asked_mode!r} is unknown.")
-    mode: Mode = "ON_DEMAND" if asked_mode == "ON_DEMAND" else "PROVISIONED"
+    requested_mode = parameters.text(details, "StreamMode")
+    if requested_mode not in ("PROVISIONED", "ON_DEMAND"):
+        raise Refusal("ValidationException", f"StreamMode {requested_mode!r} is unknown.")
+    mode: Mode = "ON_DEMAND" if requested_mode == "ON_DEMAND" else "PROVISIONED"
     if mode == "ON_DEMAND" and request.get("ShardCount") is not None:
         raise Refusal("ValidationException", "An ON_DEMAND stream takes no ShardCount.")
     default = ON_DEMAND_SHARDS if mode == "ON_DEMAND" else None
@@ -35,7 +35,7 @@ def create_stream(account: Account, request: dict[str, Any], now_ms: int) -> Non
 
 def delete_stream(account: Account, request: dict[str, Any], now_ms: int) -> None:
     """Answer DeleteStream."""
-    stream = account.find_asked(request, now_ms)
+    stream = account.find_requested(request, now_ms)
     if stream.status == "DELETING":
         raise Refusal("ResourceInUseException", f"Stream {stream.name} is being deleted.")
     account.delete(stream, now_ms)
@@ -43,24 +43,26 @@ def delete_stream(account: Account, request: dict[str, Any], now_ms: int) -> Non
 
 def describe_stream(account: Account, request: dict[str, Any], now_ms: int) -> dict[str, Any]:
     """Answer DescribeStream."""
-    stream = account.find_asked(request, now_ms)
+    stream = account.find_requested(request, now_ms)
     shards, has_more = describe_shards(account, stream, request)
-    return {"StreamDescription": _look(stream) | {"Shards": shards, "HasMoreShards": has_more}}
+    return {
+        "StreamDescription": _description(stream) | {"Shards": shards, "HasMoreShards": has_more}
+    }
 
 
 def describe_stream_summary(
     account: Account, request: dict[str, Any], now_ms: int
 ) -> dict[str, Any]:
     """Answer DescribeStreamSummary."""
-    stream = account.find_asked(request, now_ms)
+    stream = account.find_requested(request, now_ms)
     counts = {"OpenShardCount": len(stream.open_shards), "ConsumerCount": 0}
-    return {"StreamDescriptionSummary": _look(stream) | counts}
+    return {"StreamDescriptionSummary": _description(stream) | counts}
 
 
 def list_streams(account: Account, request: dict[str, Any], now_ms: int) -> dict[str, Any]:
     """Answer ListStreams."""
     limit = parameters.integer(request, "Limit", 1, 10_000, default=100)
-    # The token is the name of the last stream of the page before.
+    # The token is the name of the last stream of the previous page.
     after = (
         parameters.text(request, "NextToken", required=False)
         or parameters.text(request, "ExclusiveStartStreamName", required=False)
@@ -102,7 +104,7 @@ def decrease_retention(account: Account, request: dict[str, Any], now_ms: int) -
 def _change_retention(
     account: Account, request: dict[str, Any], now_ms: int, *, grows: bool
 ) -> None:
-    stream = account.find_asked(request, now_ms)
+    stream = account.find_requested(request, now_ms)
     hours = parameters.integer(request, "RetentionPeriodHours", -(2**31), 2**31 - 1)
     wrong_way = hours < stream.retention_hours if grows else hours > stream.retention_hours
     if wrong_way or not MIN_RETENTION_HOURS <= hours <= MAX_RETENTION_HOURS:
@@ -128,7 +130,7 @@ def _summary(stream: Stream) -> dict[str, Any]:
     }
 
 
-def _look(stream: Stream) -> dict[str, Any]:
+def _description(stream: Stream) -> dict[str, Any]:
     return _summary(stream) | {
         "RetentionPeriodHours": stream.retention_hours,
         "EnhancedMonitoring": [{"ShardLevelMetrics": []}],

@@ -1,4 +1,4 @@
-"""Answers in CBOR, as the AWS SDK for Java asks for them."""
+"""CBOR encoding of answers, which the AWS SDK for Java uses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _decode_record = msgspec.json.Decoder(_Record).decode
 
 
 def record_as_cbor(fragment: bytes) -> bytes:
-    """Translate a record that was encoded as JSON."""
+    """Return the CBOR encoding of a record that is encoded as JSON."""
     record = _decode_record(fragment)
     return cbor.encode(
         {
@@ -36,12 +36,12 @@ def record_as_cbor(fragment: bytes) -> bytes:
 
 
 def page_as_cbor(records: Sequence[bytes], rest: dict[str, Any]) -> bytes:
-    """Join records and the other members of a GetRecords answer."""
+    """Return a GetRecords answer from encoded records and its other members."""
     return b"".join([b"\xbf\x67Records\x9f", *records, b"\xff", cbor.encode(rest)[1:], b"\xff"])
 
 
 def with_times(answer: Any) -> Any:
-    """Make times of the seconds in an answer: every name of a time ends with Timestamp."""
+    """Return an answer with CBOR times: every member whose name ends with Timestamp."""
     match answer:
         case dict():
             return {

@@ -1,4 +1,4 @@
-"""Listing shards: filters, pages, and how a shard looks in a listing."""
+"""ListShards: filters, pages and the description of a shard."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ FILTERS: Final = (
 def list_shards(account: Account, request: dict[str, Any], now_ms: int) -> dict[str, Any]:
     """Answer ListShards."""
     max_results = parameters.integer(request, "MaxResults", 1, 10_000, default=1000)
-    stream, page = _page_asked(account, request, now_ms)
-    shards, seen_reshards = shards_seen(account, stream, "ListShards")
+    stream, page = _requested_page(account, request, now_ms)
+    shards, visible_reshards = visible_shards(account, stream, "ListShards")
     wanted = [shard for shard in shards if shard.index > page.after_index]
     wanted = [shard for shard in wanted if _passes(stream, shard, page)]
     answer: dict[str, Any] = {
-        "Shards": [_look(shard, seen_reshards) for shard in wanted[:max_results]]
+        "Shards": [_description(shard, visible_reshards) for shard in wanted[:max_results]]
     }
     if len(wanted) > max_results:
         after = wanted[max_results - 1].index
@@ -51,15 +51,15 @@ def list_shards(account: Account, request: dict[str, Any], now_ms: int) -> dict[
 def describe_shards(
     account: Account, stream: Stream, request: dict[str, Any]
 ) -> tuple[list[dict[str, Any]], bool]:
-    """Return one page of shards for DescribeStream, and whether there are more."""
+    """Return one page of shards for DescribeStream, and true if there are more."""
     limit = min(parameters.integer(request, "Limit", 1, 10_000, default=100), 100)
     after = _index_of(parameters.text(request, "ExclusiveStartShardId", required=False))
-    shards, seen_reshards = shards_seen(account, stream, "DescribeStream")
+    shards, visible_reshards = visible_shards(account, stream, "DescribeStream")
     wanted = [shard for shard in shards if shard.index > after]
-    return [_look(shard, seen_reshards) for shard in wanted[:limit]], len(wanted) > limit
+    return [_description(shard, visible_reshards) for shard in wanted[:limit]], len(wanted) > limit
 
 
-def _page_asked(
+def _requested_page(
     account: Account, request: dict[str, Any], now_ms: int
 ) -> tuple[Stream, ListingPage]:
     token = parameters.text(request, "NextToken", required=False)
@@ -72,9 +72,11 @@ def _page_asked(
         page = parse_page(token, now_ms)
         stream = account.find(page.stream, now_ms)
         if stream.created_ms != page.created_ms:
-            raise Refusal("ResourceNotFoundException", f"Stream {page.stream} was made again.")
+            raise Refusal(
+                "ResourceNotFoundException", f"Stream {page.stream} was deleted and created again."
+            )
         return stream, page
-    stream = account.find_asked(request, now_ms)
+    stream = account.find_requested(request, now_ms)
     if stream.status == "CREATING":
         raise Refusal("ResourceInUseException", f"Stream {stream.name} is being created.")
     after = _index_of(parameters.text(request, "ExclusiveStartShardId", required=False))
@@ -96,7 +98,7 @@ def _page_asked(
 
 
 def _passes(stream: Stream, shard: ShardLog, page: ListingPage) -> bool:
-    """Say whether a listed shard passes the filter."""
+    """Return true if a listed shard passes the filter."""
     match page.filter_type:
         case "AFTER_SHARD_ID":
             return shard.index > page.filter_index
@@ -117,7 +119,8 @@ def _passes(stream: Stream, shard: ShardLog, page: ListingPage) -> bool:
 
 
 def _was_open_at_horizon(stream: Stream, shard: ShardLog) -> bool:
-    # A listed shard closed after the horizon. Before the stream was made, its roots count as open.
+    # Every listed shard closed after the horizon; the root shards count as open before the
+    # creation of the stream.
     return not shard.parents or shard.opened.at_ms <= stream.horizon_ms
 
 
@@ -125,8 +128,8 @@ def _closed_ms(shard: ShardLog, if_open: int) -> int:
     return if_open if shard.closed is None else shard.closed.at_ms
 
 
-def shards_seen(account: Account, stream: Stream, operation: str) -> tuple[list[ShardLog], int]:
-    """Return the listed shards, and up to which reshard the listing shows what closed."""
+def visible_shards(account: Account, stream: Stream, operation: str) -> tuple[list[ShardLog], int]:
+    """Return the shards of a listing and the number of reshards that it reflects."""
     shards = stream.listed_shards()
     stale = account.faults.take("stale-listing", operation)
     if stale is not None:
@@ -137,22 +140,22 @@ def shards_seen(account: Account, stream: Stream, operation: str) -> tuple[list[
     return shards, stream.reshards
 
 
-def _look(shard: ShardLog, seen_reshards: int) -> dict[str, Any]:
+def _description(shard: ShardLog, visible_reshards: int) -> dict[str, Any]:
     numbers = {"StartingSequenceNumber": shard.number(shard.opened.tick)}
-    if shard.closed is not None and shard.closed.reshard <= seen_reshards:
+    if shard.closed is not None and shard.closed.reshard <= visible_reshards:
         numbers["EndingSequenceNumber"] = shard.number(shard.closed.tick)
-    look: dict[str, Any] = {"ShardId": shard.id}
+    description: dict[str, Any] = {"ShardId": shard.id}
     for name, parent in zip(
         ("ParentShardId", "AdjacentParentShardId"), shard.parents, strict=False
     ):
-        look[name] = parent.id
-    look["HashKeyRange"] = hash_key_range(shard)
-    look["SequenceNumberRange"] = numbers
-    return look
+        description[name] = parent.id
+    description["HashKeyRange"] = hash_key_range(shard)
+    description["SequenceNumberRange"] = numbers
+    return description
 
 
 def hash_key_range(shard: ShardLog) -> dict[str, str]:
-    """Return a shard's hash range as the service writes it."""
+    """Return a shard's hash range as a member of an answer."""
     return {
         "StartingHashKey": str(shard.hash_range.start),
         "EndingHashKey": str(shard.hash_range.end),

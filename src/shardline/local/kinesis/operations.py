@@ -1,4 +1,4 @@
-"""Kinesis Data Streams: the operations by name, over one account's state."""
+"""The operations of Kinesis Data Streams by name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from shardline.local import parameters, restoring
+from shardline.local import parameters, replay
 from shardline.local.kinesis import admin, listing, records, resharding
 from shardline.local.kinesis.account import Account
 from shardline.local.kinesis.cbor import with_times
@@ -52,7 +52,7 @@ _CHANGES: Final = frozenset(_OPERATIONS) - {
     "PutRecord",
     "PutRecords",
 }
-"""What is written down as it was asked; of the records, where they went."""
+"""Operations whose requests go into the journal. For records their places do."""
 _OPERATIONS_IN_CBOR: Final = _OPERATIONS | {"GetRecords": records.get_records_in_cbor}
 
 
@@ -66,54 +66,56 @@ class Kinesis:
         self.journal: Journal | None = None
 
     def call(self, operation: str, request: dict[str, Any], now_ms: int) -> bytes:
-        """Carry out one operation and return the response body, or raise `Refusal`."""
-        answer = self._carry_out(operation, request, now_ms, _OPERATIONS)
+        """Execute one operation and return the response body, or raise `Refusal`."""
+        answer = self._execute(operation, request, now_ms, _OPERATIONS)
         if isinstance(answer, bytes):
             return answer
         return b"" if answer is None else msgspec.json.encode(answer)
 
     def call_cbor(self, operation: str, request: dict[str, Any], now_ms: int) -> bytes:
-        """Do the same for a caller who speaks CBOR: data are bytes, times are times."""
-        answer = self._carry_out(operation, request, now_ms, _OPERATIONS_IN_CBOR)
+        """Execute one operation for a CBOR client: data as bytes, timestamps as CBOR times."""
+        answer = self._execute(operation, request, now_ms, _OPERATIONS_IN_CBOR)
         if isinstance(answer, bytes):
             return answer
         return b"" if answer is None else cbor.encode(with_times(answer))
 
-    def _carry_out(
+    def _execute(
         self,
         operation: str,
         request: dict[str, Any],
         now_ms: int,
         operations: dict[str, Operation],
     ) -> dict[str, Any] | bytes | None:
-        carry_out = operations.get(operation)
-        if carry_out is None:
+        execute = operations.get(operation)
+        if execute is None:
             raise Refusal("UnknownOperationException", f"{operation} is not known here.")
         self.account.limits.count_call(operation, now_ms)
-        answer = carry_out(self.account, request, now_ms)
+        answer = execute(self.account, request, now_ms)
         if self.journal is not None:
-            self._note(self.journal, operation, request, now_ms)
+            self._append_to_journal(self.journal, operation, request, now_ms)
         return answer
 
-    def carry_out_again(self, operation: str, request: dict[str, Any], now_ms: int) -> None:
-        """Do what was done before, unlimited: it is known to have succeeded."""
+    def replay(self, operation: str, request: dict[str, Any], now_ms: int) -> None:
+        """Execute a journalled operation again, without limits."""
         if operation == _RESHARD:
             self._reshard(request, now_ms)
         else:
             _OPERATIONS[operation](self.account, request, now_ms)
 
-    def _note(self, journal: Journal, operation: str, request: dict[str, Any], now_ms: int) -> None:
+    def _append_to_journal(
+        self, journal: Journal, operation: str, request: dict[str, Any], now_ms: int
+    ) -> None:
         if operation in _CHANGES:
             delay_ms = self.account.settings.status_delay_ms
-            journal.note(now_ms, restoring.OPERATION, (operation, request, delay_ms))
+            journal.append(now_ms, replay.OPERATION, (operation, request, delay_ms))
         if self.account.written:
             for stream, records in groupby(self.account.written, key=itemgetter(0)):
                 content = stream, [record[1:] for record in records]
-                journal.note(now_ms, restoring.RECORDS, content)
+                journal.append(now_ms, replay.RECORDS, content)
             self.account.written.clear()
 
     def shard_of(self, operation: str, request: dict[str, Any]) -> str | None:
-        """Return the shard that a call concerns, if it concerns just one."""
+        """Return the shard of a call, or None if it does not concern exactly one."""
         if operation == "GetRecords":
             try:
                 return records.shard_of_iterator(parameters.text(request, "ShardIterator"))
@@ -123,16 +125,16 @@ class Kinesis:
         return shard_id if isinstance(shard_id, str) else None
 
     def control(self, operation: str, request: dict[str, Any], now_ms: int) -> dict[str, Any]:
-        """Do what only the service itself does: `reshard` an ON_DEMAND stream."""
+        """Execute a control call: `reshard`, which also works on ON_DEMAND streams."""
         if operation != _RESHARD:
             raise Refusal("UnknownOperationException", f"unknown control {operation!r}: reshard")
         answer = self._reshard(request, now_ms)
         if self.journal is not None:
-            self.journal.note(now_ms, restoring.OPERATION, (_RESHARD, request, 0))
+            self.journal.append(now_ms, replay.OPERATION, (_RESHARD, request, 0))
         return answer
 
     def _reshard(self, request: dict[str, Any], now_ms: int) -> dict[str, Any]:
-        stream = self.account.find_asked(request, now_ms)
+        stream = self.account.find_requested(request, now_ms)
         target = parameters.integer(request, "TargetShardCount", 1, resharding.MAX_SHARDS)
         resharding.scale_uniformly(stream, target, now_ms)
         return {"OpenShardCount": len(stream.open_shards)}

@@ -1,4 +1,4 @@
-"""Writing and reading records."""
+"""PutRecord, PutRecords, GetShardIterator and GetRecords."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from shardline.local.refusals import Refusal
 
 if TYPE_CHECKING:
     from shardline.local.kinesis.account import Account
-    from shardline.local.kinesis.shards import ShardLog, Slice
+    from shardline.local.kinesis.shards import PageSlice, ShardLog
     from shardline.local.kinesis.streams import Stream
 
 MAX_RECORD_BYTES: Final = 1024 * 1024
@@ -37,7 +37,7 @@ MAX_READ_RECORDS: Final = 10_000
 
 
 class _Entry(msgspec.Struct):
-    """A record to be written, checked. Its data stays the base64 text in which it came."""
+    """A checked record to write. Its data stays in base64 as received."""
 
     data: str
     partition_key: str
@@ -47,7 +47,7 @@ class _Entry(msgspec.Struct):
 
 def put_record(account: Account, request: dict[str, Any], now_ms: int) -> dict[str, Any]:
     """Answer PutRecord."""
-    stream = account.find_writable(request, now_ms)
+    stream = account.find_created(request, now_ms)
     entry = _check_entry(request)
     ordering = parameters.text(request, "SequenceNumberForOrdering", required=False)
     if ordering is not None and parse_sequence(ordering).tick >= stream.next_tick:
@@ -60,8 +60,8 @@ def put_record(account: Account, request: dict[str, Any], now_ms: int) -> dict[s
 
 
 def put_records(account: Account, request: dict[str, Any], now_ms: int) -> dict[str, Any]:
-    """Answer PutRecords: every record succeeds or fails by itself."""
-    stream = account.find_writable(request, now_ms)
+    """Answer PutRecords. Each record succeeds or fails on its own."""
+    stream = account.find_created(request, now_ms)
     records = request.get("Records")
     if not isinstance(records, list):
         raise Refusal("SerializationException", "Records must be a list.")
@@ -78,7 +78,7 @@ def put_records(account: Account, request: dict[str, Any], now_ms: int) -> dict[
     for entry in entries:
         try:
             if account.faults.take("throttle", "PutRecords", stream.shard_for(entry.hash_key).id):
-                raise exceeded("a fault that was set")
+                raise exceeded("injected fault")
             shard, number = _write(account, stream, entry, now_ms)
             results.append({"SequenceNumber": number, "ShardId": shard.id})
         except Refusal as refusal:
@@ -108,7 +108,7 @@ def _check_entry(record: Any) -> _Entry:
 
 
 def _data_of(record: dict[str, Any]) -> tuple[str, int]:
-    """Return the data in base64, and how many bytes they are; CBOR brings them as bytes."""
+    """Return the data in base64 and their size in bytes; CBOR requests carry raw bytes."""
     data = record.get("Data")
     if isinstance(data, bytes):
         return b64encode(data).decode(), len(data)
@@ -145,7 +145,7 @@ def _write(account: Account, stream: Stream, entry: _Entry, now_ms: int) -> tupl
 
 def get_shard_iterator(account: Account, request: dict[str, Any], now_ms: int) -> dict[str, Any]:
     """Answer GetShardIterator."""
-    stream = account.find_writable(request, now_ms)
+    stream = account.find_created(request, now_ms)
     shard = stream.find_shard(parameters.text(request, "ShardId"))
     tick = _starting_tick(stream, shard, request, now_ms)
     account.limits.count_iterator(_limits_key(stream, shard), now_ms)
@@ -165,20 +165,20 @@ def _starting_tick(stream: Stream, shard: ShardLog, request: dict[str, Any], now
             found = shard.find_time(time_ms)
             return stream.next_tick if found is None else found
         case "AT_SEQUENCE_NUMBER":
-            return _tick_asked(stream, shard, request)
+            return _requested_tick(stream, shard, request)
         case "AFTER_SEQUENCE_NUMBER":
-            return _tick_asked(stream, shard, request) + 1
+            return _requested_tick(stream, shard, request) + 1
         case other:
             raise Refusal("ValidationException", f"ShardIteratorType {other[:60]!r} is unknown.")
 
 
-def _tick_asked(stream: Stream, shard: ShardLog, request: dict[str, Any]) -> int:
-    """Return the tick of a sequence number that this shard gave or could have given."""
+def _requested_tick(stream: Stream, shard: ShardLog, request: dict[str, Any]) -> int:
+    """Return the tick of a sequence number of this shard, or raise `Refusal`."""
     text = parameters.text(request, "StartingSequenceNumber", required=False)
     if text is None:
         raise Refusal("InvalidArgumentException", "StartingSequenceNumber is required here.")
     numbered = parse_sequence(text)
-    # The ending sequence number of a closed shard is a bound, and no record's: it is refused.
+    # The ending sequence number of a closed shard is a bound that no record has: refuse it.
     ticks = range(
         shard.opened.tick, stream.next_tick if shard.closed is None else shard.closed.tick
     )
@@ -196,9 +196,9 @@ def _tick_asked(stream: Stream, shard: ShardLog, request: dict[str, Any]) -> int
 
 
 def get_records(account: Account, request: dict[str, Any], now_ms: int) -> bytes:
-    """Answer GetRecords: the body is joined from what was encoded when it was written."""
+    """Answer GetRecords, joined from records that were encoded when they were written."""
     shard, page, rest = _read(account, request, now_ms)
-    # The members are written by themselves so that the records are copied once only.
+    # The other members are joined by hand so that the records are copied only once.
     head, tail = b'{"Records":[', b"]," + msgspec.json.encode(rest)[1:]
     fragments = shard.fragments(page)
     if not fragments:
@@ -209,20 +209,22 @@ def get_records(account: Account, request: dict[str, Any], now_ms: int) -> bytes
 
 
 def get_records_in_cbor(account: Account, request: dict[str, Any], now_ms: int) -> bytes:
-    """Answer GetRecords in CBOR, from what was encoded when it was first asked for."""
+    """Answer GetRecords in CBOR, from records that were encoded at their first read."""
     shard, page, rest = _read(account, request, now_ms)
     return page_as_cbor(shard.fragments_in_cbor(page, record_as_cbor), rest)
 
 
 def _read(
     account: Account, request: dict[str, Any], now_ms: int
-) -> tuple[ShardLog, Slice, dict[str, Any]]:
-    """Return a page of a shard, and the other members of the answer."""
+) -> tuple[ShardLog, PageSlice, dict[str, Any]]:
+    """Return a page of a shard and the other members of the answer."""
     iterator = parse_iterator(parameters.text(request, "ShardIterator"))
     limit = parameters.integer(request, "Limit", 1, MAX_READ_RECORDS, default=MAX_READ_RECORDS)
     stream = account.find(iterator.stream, now_ms)
     if stream.created_ms != iterator.created_ms:
-        raise Refusal("ResourceNotFoundException", f"Stream {stream.name} was made again.")
+        raise Refusal(
+            "ResourceNotFoundException", f"Stream {stream.name} was deleted and created again."
+        )
     require_fresh(iterator, now_ms)
     shard = stream.find_shard(f"shardId-{iterator.shard_index:012d}")
     key = _limits_key(stream, shard)
@@ -239,7 +241,7 @@ def _read(
     if shard.closed is None or behind_ms:
         rest["NextShardIterator"] = _iterator_at(stream, shard, tick, now_ms)
     else:
-        rest["ChildShards"] = [_child_look(child) for child in shard.children]
+        rest["ChildShards"] = [_child_description(child) for child in shard.children]
         if account.faults.take("missing-next-iterator", "GetRecords", shard.id):
             del rest["NextShardIterator"]
     rest["MillisBehindLatest"] = behind_ms
@@ -247,11 +249,11 @@ def _read(
 
 
 def shard_of_iterator(text: str) -> str:
-    """Return the id of the shard that an iterator reads."""
+    """Return the shard id of an iterator."""
     return f"shardId-{parse_iterator(text).shard_index:012d}"
 
 
-def _child_look(child: ShardLog) -> dict[str, Any]:
+def _child_description(child: ShardLog) -> dict[str, Any]:
     return {
         "ShardId": child.id,
         "ParentShards": [parent.id for parent in child.parents],

@@ -1,4 +1,4 @@
-"""Resharding: SplitShard, MergeShards and UpdateShardCount, the latter as splits and merges."""
+"""SplitShard, MergeShards and UpdateShardCount."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def update_shard_count(account: Account, request: dict[str, Any], now_ms: int) -
 
 
 def scale_uniformly(stream: Stream, target: int, now_ms: int) -> None:
-    """Split at every new bound, then merge what lies between two of them."""
+    """Reshard to `target` uniform ranges: split at every new bound, then merge between bounds."""
     wanted = uniform_ranges(target)
     for bound in (hash_range.start for hash_range in wanted[1:]):
         shard = stream.shard_for(bound)
@@ -88,7 +88,7 @@ def _merge(stream: Stream, shard: ShardLog, adjacent: ShardLog, now_ms: int) -> 
 
 
 def _provisioned(account: Account, request: dict[str, Any], now_ms: int) -> Stream:
-    stream = account.find_asked(request, now_ms)
+    stream = account.find_requested(request, now_ms)
     if stream.mode == "ON_DEMAND":
         raise Refusal(
             "ValidationException",

@@ -1,4 +1,4 @@
-"""Sequence numbers: 56 digits that hold the stream's creation, a tick that only rises, and a shard.
+"""Sequence numbers: 56 digits from the stream's creation time, a rising tick and the shard index.
 
 The tick is one counter for the whole stream, so a child's numbers are greater than its parents'.
 """
@@ -13,8 +13,8 @@ from shardline.local.refusals import Refusal
 _PATTERN = re.compile(r"49(\d{14})(\d{28})(\d{12})", re.ASCII)
 
 
-class Numbered(NamedTuple):
-    """What a sequence number says."""
+class SequenceParts(NamedTuple):
+    """The parts of a sequence number."""
 
     created_ms: int
     tick: int
@@ -22,13 +22,13 @@ class Numbered(NamedTuple):
 
 
 def sequence_text(created_ms: int, tick: int, shard_index: int) -> str:
-    """Write a sequence number."""
+    """Return a sequence number as text."""
     return f"49{created_ms:014d}{tick:028d}{shard_index:012d}"
 
 
-def parse_sequence(text: str) -> Numbered:
-    """Read a sequence number, or refuse what is none."""
+def parse_sequence(text: str) -> SequenceParts:
+    """Parse a sequence number, or raise `Refusal`."""
     match = _PATTERN.fullmatch(text)
     if match is None:
         raise Refusal("InvalidArgumentException", f"{text[:140]!r} is not a valid sequence number.")
-    return Numbered(*(int(part) for part in match.groups()))
+    return SequenceParts(*(int(part) for part in match.groups()))

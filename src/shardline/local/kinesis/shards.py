@@ -1,4 +1,4 @@
-"""One shard: its hash range, its place in the lineage, and the records that it still keeps."""
+"""One shard: its hash range, its parents and children, and the records that it retains."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
     from shardline.core.shards import HashRange
 
 
-class Opening(NamedTuple):
-    """A moment of the stream's life at which a shard opens or closes."""
+class LifecycleEvent(NamedTuple):
+    """The opening or the closing of a shard."""
 
     tick: int
     at_ms: int
     reshard: int
-    """How many splits and merges the stream has seen, this one included."""
+    """The number of splits and merges of the stream so far, including this one."""
 
 
-class Slice(NamedTuple):
-    """The records of one page, as places in the shard's log."""
+class PageSlice(NamedTuple):
+    """The records of one page, as indexes into the shard's log."""
 
     start: int
     end: int
 
 
 class ShardLog:
-    """A shard and its log. Records are kept encoded, just as GetRecords will send them."""
+    """A shard and its log. Records are stored as encoded for GetRecords."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class ShardLog:
         index: int,
         hash_range: HashRange,
         parents: tuple[ShardLog, ...],
-        opened: Opening,
+        opened: LifecycleEvent,
     ) -> None:
         self.id = f"shardId-{index:012d}"
         self.index = index
@@ -46,7 +46,7 @@ class ShardLog:
         self.parents = parents
         self.children: tuple[ShardLog, ...] = ()
         self.opened = opened
-        self.closed: Opening | None = None
+        self.closed: LifecycleEvent | None = None
         self.reads = 0
         self._created_ms = created_ms
         self._ticks: list[int] = []
@@ -61,7 +61,7 @@ class ShardLog:
         return sequence_text(self._created_ms, tick, self.index)
 
     def append(self, tick: int, arrived_ms: int, fragment: bytes, size_bytes: int) -> None:
-        """Add a record at the tip."""
+        """Append a record."""
         self._ticks.append(tick)
         self._arrivals_ms.append(arrived_ms)
         self._size_before.append(self._size_total)
@@ -70,7 +70,7 @@ class ShardLog:
         self._fragments_in_cbor.append(None)
 
     def trim(self, horizon_ms: int) -> None:
-        """Forget the records that arrived at the horizon or before."""
+        """Remove the records that arrived at or before the horizon."""
         if self._arrivals_ms and self._arrivals_ms[0] <= horizon_ms:
             count = bisect_right(self._arrivals_ms, horizon_ms)
             columns: tuple[list[Any], ...] = (
@@ -84,49 +84,51 @@ class ShardLog:
                 del column[:count]
 
     def find_time(self, time_ms: int) -> int | None:
-        """Return the tick of the first record that arrived at this time or later."""
+        """Return the tick of the first record that arrived at or after a time, or None."""
         place = bisect_left(self._arrivals_ms, time_ms)
         return self._ticks[place] if place < len(self._ticks) else None
 
-    def page(self, from_tick: int, max_records: int, max_bytes: int) -> Slice:
-        """Return the records from a tick on, within both limits, though at least one."""
+    def page(self, from_tick: int, max_records: int, max_bytes: int) -> PageSlice:
+        """Return the records from a tick on within both limits, at least one if there is any."""
         start = bisect_left(self._ticks, from_tick)
         if start == len(self._ticks):
-            return Slice(start, start)
+            return PageSlice(start, start)
         budget = self._size_before[start] + max_bytes
         end = bisect_right(self._size_before, budget, lo=start)
-        # The last one found starts within the budget, yet may reach over it.
+        # The last record starts within the budget but can end beyond it.
         size_after = self._size_before[end] if end < len(self._ticks) else self._size_total
         if size_after > budget:
             end -= 1
-        return Slice(start, max(start + 1, min(end, start + max_records)))
+        return PageSlice(start, max(start + 1, min(end, start + max_records)))
 
-    def fragments(self, piece: Slice) -> list[bytes]:
+    def fragments(self, piece: PageSlice) -> list[bytes]:
         """Return the encoded records of a page."""
         return self._fragments[piece.start : piece.end]
 
-    def fragments_in_cbor(self, piece: Slice, translate: Callable[[bytes], bytes]) -> list[bytes]:
-        """Return the records of a page in CBOR, each of them translated when it is first read."""
+    def fragments_in_cbor(
+        self, piece: PageSlice, translate: Callable[[bytes], bytes]
+    ) -> list[bytes]:
+        """Return the records of a page in CBOR; each record is translated at its first read."""
         kept = self._fragments_in_cbor
         if None in kept[piece.start : piece.end]:
             for place in range(piece.start, piece.end):
                 kept[place] = kept[place] or translate(self._fragments[place])
         return [fragment for fragment in kept[piece.start : piece.end] if fragment is not None]
 
-    def size_bytes(self, piece: Slice) -> int:
-        """Return the size of a page's records as the service counts it: data and partition key."""
+    def size_bytes(self, piece: PageSlice) -> int:
+        """Return the size of a page's records as AWS counts it: data and partition keys."""
         if piece.start == piece.end:
             return 0
         full = piece.end == len(self._ticks)
         end = self._size_total if full else self._size_before[piece.end]
         return end - self._size_before[piece.start]
 
-    def tick_after(self, piece: Slice) -> int:
-        """Return the tick at which reading goes on behind a page that is not empty."""
+    def tick_after(self, piece: PageSlice) -> int:
+        """Return the tick at which reading continues after a page that is not empty."""
         return self._ticks[piece.end - 1] + 1
 
     def behind_ms(self, place: int, now_ms: int) -> int:
-        """Say how far a place in the log lies behind the tip: 0 at the tip, never 0 before it."""
+        """Return MillisBehindLatest at an index of the log: 0 at the tip, at least 1 before it."""
         if place >= len(self._ticks):
             return 0
         return max(1, now_ms - self._arrivals_ms[place])

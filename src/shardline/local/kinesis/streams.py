@@ -1,4 +1,4 @@
-"""A stream as a whole: its shards, its status, where a key goes, and what splits and merges do."""
+"""A stream: its shards, its status, the mapping of hash keys, splits and merges."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Final, Literal
 
 from shardline.core.shards import HASH_SPACE_END, HashRange
-from shardline.local.kinesis.shards import Opening, ShardLog
+from shardline.local.kinesis.shards import LifecycleEvent, ShardLog
 from shardline.local.refusals import Refusal
 
 if TYPE_CHECKING:
@@ -18,11 +18,11 @@ Status = Literal["CREATING", "ACTIVE", "UPDATING", "DELETING"]
 ARN_PREFIX: Final = "arn:aws:kinesis:us-east-1:000000000000:stream/"
 HOUR_MS: Final = 3_600_000
 _SWEEP_MS: Final = 60_000
-"""A shard is trimmed whenever it is asked for; all of them now and then, to free what they hold."""
+"""A shard is trimmed when it is used; all shards at this interval, to free memory."""
 
 
 class Stream:
-    """One stream. Whoever uses it calls `settle` first, so that time has had its effect."""
+    """One stream. Callers call `advance_to` first, so that due changes have taken effect."""
 
     def __init__(
         self, name: str, mode: Mode, shard_count: int, created_ms: int, active_ms: int
@@ -35,11 +35,11 @@ class Stream:
         self.status: Status = "CREATING"
         self.deleted_ms: int | None = None
         self.shards: list[ShardLog] = []
-        """Every shard that ever was, by index."""
+        """Every shard since the creation of the stream, by index."""
         self.reshards = 0
         self.next_tick = 1
         self.horizon_ms = 0
-        """What arrived or closed at this time or before is gone. It only rises."""
+        """Records that arrived and shards that closed at or before this time are gone."""
         self._swept_ms = 0
         self._open: list[ShardLog] = []
         self._open_starts: list[int] = []
@@ -48,8 +48,8 @@ class Stream:
 
     # --- time ---------------------------------------------------------------------------------
 
-    def settle(self, now_ms: int) -> None:
-        """Let what is due by now happen: a change that was asked for, and the horizon."""
+    def advance_to(self, now_ms: int) -> None:
+        """Apply a scheduled change that is due, and raise the trim horizon."""
         if self._due is not None and self._due[0] <= now_ms:
             due_ms, effect = self._due
             self._due = None
@@ -62,12 +62,12 @@ class Stream:
                 shard.trim(self.horizon_ms)
 
     def schedule(self, status: Status, due_ms: int, effect: Callable[[int], None]) -> None:
-        """Take on a status until a time; then be ACTIVE, with the effect."""
+        """Set a status until a time, at which the effect applies and the stream becomes ACTIVE."""
         self.status = status
         self._due = (due_ms, effect)
 
     def require_active(self) -> None:
-        """Refuse a change while another one is under way."""
+        """Raise `Refusal` unless the stream is ACTIVE."""
         if self.status != "ACTIVE":
             raise Refusal(
                 "ResourceInUseException",
@@ -82,11 +82,11 @@ class Stream:
         return tuple(self._open)
 
     def listed_shards(self) -> list[ShardLog]:
-        """Return the shards that are open or closed within the retention, by index."""
+        """Return the shards that are open or closed within the retention period, by index."""
         return [shard for shard in self.shards if self._is_listed(shard)]
 
     def find_shard(self, shard_id: str) -> ShardLog:
-        """Return a shard that is still listed, trimmed, or refuse."""
+        """Return a listed shard after trimming it, or raise `Refusal`."""
         prefix, _, digits = shard_id.partition("-")
         index = int(digits) if prefix == "shardId" and digits.isdecimal() else -1
         if 0 <= index < len(self.shards) and self._is_listed(self.shards[index]):
@@ -102,11 +102,11 @@ class Stream:
         return shard.closed is None or shard.closed.at_ms > self.horizon_ms
 
     def shard_for(self, hash_key: int) -> ShardLog:
-        """Return the open shard that takes a hash key."""
+        """Return the open shard whose range contains a hash key."""
         return self._open[bisect_right(self._open_starts, hash_key) - 1]
 
     def take_tick(self) -> int:
-        """Return the next tick; no two events of a stream share one."""
+        """Return the next tick, which is unique within the stream."""
         tick = self.next_tick
         self.next_tick += 1
         return tick
@@ -114,7 +114,7 @@ class Stream:
     # --- resharding ---------------------------------------------------------------------------
 
     def split(self, shard: ShardLog, new_start: int, now_ms: int) -> tuple[ShardLog, ShardLog]:
-        """Close a shard and open two in its place, the second from a new starting hash key."""
+        """Close a shard and open two children; the second starts at `new_start`."""
         self.reshards += 1
         self._close(shard, now_ms)
         whole = shard.hash_range
@@ -126,7 +126,7 @@ class Stream:
         return children
 
     def merge(self, shard: ShardLog, adjacent: ShardLog, now_ms: int) -> ShardLog:
-        """Close two shards that lie side by side and open one for both their ranges."""
+        """Close two adjacent shards and open one child for both ranges."""
         self.reshards += 1
         for parent in (shard, adjacent):
             self._close(parent, now_ms)
@@ -145,7 +145,7 @@ class Stream:
     def _open_shard(
         self, hash_range: HashRange, parents: tuple[ShardLog, ...], now_ms: int
     ) -> ShardLog:
-        opened = Opening(self.take_tick(), now_ms, self.reshards)
+        opened = LifecycleEvent(self.take_tick(), now_ms, self.reshards)
         shard = ShardLog(self.created_ms, len(self.shards), hash_range, parents, opened)
         self.shards.append(shard)
         place = bisect_right(self._open_starts, hash_range.start)
@@ -154,14 +154,14 @@ class Stream:
         return shard
 
     def _close(self, shard: ShardLog, now_ms: int) -> None:
-        # A tick of its own: the ending sequence number is a bound that no record has.
-        shard.closed = Opening(self.take_tick(), now_ms, self.reshards)
+        # The ending sequence number is a bound that no record has, so it takes a tick of its own.
+        shard.closed = LifecycleEvent(self.take_tick(), now_ms, self.reshards)
         place = bisect_right(self._open_starts, shard.hash_range.start) - 1
         del self._open[place], self._open_starts[place]
 
 
 def uniform_ranges(count: int) -> list[HashRange]:
-    """Cut the hash space into ranges of the same size; the last takes what is left over."""
+    """Divide the hash space into ranges of equal size; the last one takes the remainder."""
     width = (HASH_SPACE_END + 1) // count
     starts = [index * width for index in range(count)]
     ends = [start - 1 for start in starts[1:]] + [HASH_SPACE_END]

@@ -1,4 +1,4 @@
-"""Iterators and page tokens: opaque texts that carry what they mean and when they were made."""
+"""Shard iterators and page tokens: opaque texts that carry their content and creation time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAGE_LIFE_MS: Final = 300_000
 
 
 class ShardIterator(msgspec.Struct, frozen=True, array_like=True):
-    """A place in a shard: reading goes on at the first record with this tick or a later one."""
+    """A position in a shard: the next record is the first with this tick or a later one."""
 
     stream: str
     created_ms: int
@@ -25,7 +25,7 @@ class ShardIterator(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ListingPage(msgspec.Struct, frozen=True, array_like=True):
-    """Where a listing of shards goes on, and what it lists."""
+    """The next page of a listing of shards, with its filter."""
 
     stream: str
     created_ms: int
@@ -41,12 +41,12 @@ _decode_page = msgspec.json.Decoder(ListingPage).decode
 
 
 def token_text(token: ShardIterator | ListingPage) -> str:
-    """Write a token."""
+    """Return a token as text."""
     return base64.b64encode(msgspec.json.encode(token)).decode()
 
 
 def parse_iterator(text: str) -> ShardIterator:
-    """Read an iterator, or refuse what is none."""
+    """Parse an iterator, or raise `Refusal`."""
     try:
         return _decode_iterator(base64.b64decode(text, validate=True))
     except (binascii.Error, ValueError, msgspec.DecodeError):
@@ -54,7 +54,7 @@ def parse_iterator(text: str) -> ShardIterator:
 
 
 def require_fresh(iterator: ShardIterator, now_ms: int) -> None:
-    """Refuse an iterator that is older than five minutes."""
+    """Raise `Refusal` if an iterator is older than five minutes."""
     if now_ms - iterator.issued_ms > ITERATOR_LIFE_MS:
         raise Refusal(
             "ExpiredIteratorException",
@@ -64,7 +64,7 @@ def require_fresh(iterator: ShardIterator, now_ms: int) -> None:
 
 
 def parse_page(text: str, now_ms: int) -> ListingPage:
-    """Read the token of a listing that goes on, or refuse one that is none or too old."""
+    """Parse a page token, or raise `Refusal` if it is invalid or expired."""
     try:
         page = _decode_page(base64.b64decode(text, validate=True))
     except (binascii.Error, ValueError, msgspec.DecodeError):

@@ -1,4 +1,4 @@
-"""A Kinesis stream straight from memory: the port without the wire, for tests and simulations."""
+"""An in-process implementation of `StreamService` for Kinesis, for tests and simulations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from shardline.errors import (
 )
 from shardline.local.clock import Clock
 from shardline.local.kinesis.account import Account
-from shardline.local.kinesis.listing import shards_seen
+from shardline.local.kinesis.listing import visible_shards
 from shardline.local.kinesis.records import (
     MAX_READ_RECORDS,
     get_records,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from shardline.local.kinesis.streams import Stream
 
 EPOCH: Final = datetime(2030, 1, 1, tzinfo=UTC)
-"""When a twin's time begins unless it is given a clock."""
+"""The start time of a twin that is given no clock."""
 
 _ERRORS: Final[dict[str, type[ServiceError | InvalidPosition]]] = {
     "ExpiredIteratorException": IteratorExpired,
@@ -64,18 +64,18 @@ _ERRORS: Final[dict[str, type[ServiceError | InvalidPosition]]] = {
 
 
 class Written(NamedTuple):
-    """Where a record went."""
+    """The shard and the sequence number of a written record."""
 
     shard_id: str
     sequence: SequenceNumber
 
 
 class KinesisTwin:
-    """The `StreamService` of one stream, made with it; several twins of a name share an account.
+    """The `StreamService` of one stream, which it creates; twins of one name can share an account.
 
-    `put`, `split` and `merge` raise `Refusal`, as a producer would meet it. Faults are set on
-    `account.faults` and meet the methods of the port only: a cut, a lost reply and a hang raise
-    `ServiceUnreachable`, as the real port does when its retries are used up.
+    `put`, `split` and `merge` raise `Refusal`. Faults are injected through `account.faults` and
+    affect the methods of the port only: a cut, a lost reply and a hang raise
+    `ServiceUnreachable`, as the real port does after its last retry.
     """
 
     finds_times = True
@@ -95,10 +95,10 @@ class KinesisTwin:
         if all(stream.name != name for stream in self.account.streams(now_ms)):
             self.account.create(name, "PROVISIONED", shards, now_ms)
 
-    # --- what a producer and an operator do ---------------------------------------------------
+    # --- producer and operator ------------------------------------------------------------------
 
     def put(self, partition_key: str, data: bytes, *, hash_key: int | None = None) -> Written:
-        """Write a record, to the shard of its partition key unless a hash key is given."""
+        """Write a record to the shard of its partition key, or of an explicit hash key."""
         request: dict[str, Any] = {
             "StreamName": self.name,
             "PartitionKey": partition_key,
@@ -110,7 +110,7 @@ class KinesisTwin:
         return Written(answer["ShardId"], SequenceNumber(answer["SequenceNumber"]))
 
     def split(self, shard_id: str, new_start: int | None = None) -> tuple[str, ...]:
-        """Split a shard, in the middle unless told where; returns its children."""
+        """Split a shard at `new_start` (default: the middle) and return its children."""
         shard = self._stream().find_shard(shard_id)
         middle = (shard.hash_range.start + shard.hash_range.end + 1) // 2
         request = {
@@ -122,7 +122,7 @@ class KinesisTwin:
         return tuple(child.id for child in shard.children)
 
     def merge(self, shard_id: str, adjacent_id: str) -> str:
-        """Merge two shards that lie side by side; returns their child."""
+        """Merge two adjacent shards and return their child."""
         request = {
             "StreamName": self.name,
             "ShardToMerge": shard_id,
@@ -139,7 +139,7 @@ class KinesisTwin:
         return KINESIS_COLUMNS
 
     def describe(self) -> StreamDescription:
-        """Describe the stream."""
+        """Return the description of the stream."""
         with self._calling("DescribeStreamSummary"):
             stream = self._stream()
         return StreamDescription(
@@ -151,13 +151,13 @@ class KinesisTwin:
         )
 
     def list_shards(self) -> tuple[Shard, ...]:
-        """List every shard that has not expired."""
+        """Return every shard that has not expired."""
         with self._calling("ListShards"):
-            shards, seen_reshards = shards_seen(self.account, self._stream(), "ListShards")
-        return tuple(_shard(shard, seen_reshards) for shard in shards)
+            shards, visible_reshards = visible_shards(self.account, self._stream(), "ListShards")
+        return tuple(_shard(shard, visible_reshards) for shard in shards)
 
     def has_shard(self, shard_id: str) -> bool:
-        """Ask for this one shard."""
+        """Return true if the service still has the shard."""
         try:
             self.open(shard_id, TRIM_HORIZON)
         except ShardNotFound:
@@ -193,14 +193,14 @@ class KinesisTwin:
         )
 
     def close(self) -> None:
-        """Let go of nothing: there are no connections."""
+        """No-op: there are no connections to close."""
 
     def _stream(self) -> Stream:
         return self.account.find(self.name, self.clock.now_ms())
 
     @contextmanager
     def _calling(self, operation: str, shard_id: str | None = None) -> Iterator[None]:
-        """Turn the faults that are set, and refusals, into errors of ours."""
+        """Translate injected faults and refusals into shardline's errors."""
         faults = self.account.faults
         for kind in ("cut", "hang", "internal-failure"):
             if faults.take(kind, operation, shard_id):
@@ -225,9 +225,9 @@ class KinesisTwin:
         return ShardNotFound
 
 
-def _shard(shard: ShardLog, seen_reshards: int) -> Shard:
+def _shard(shard: ShardLog, visible_reshards: int) -> Shard:
     closed = shard.closed
-    seen_closed = closed is not None and closed.reshard <= seen_reshards
+    seen_closed = closed is not None and closed.reshard <= visible_reshards
     return Shard(
         id=shard.id,
         parents=tuple(parent.id for parent in shard.parents),

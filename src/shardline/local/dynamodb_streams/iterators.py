@@ -1,4 +1,4 @@
-"""How a shard of the embedded DynamoDB Streams is opened and read: iterators, pages, trimming."""
+"""Iterators and pages of the embedded DynamoDB Streams."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ IteratorType = Literal[
 ]
 
 
-class _Place(NamedTuple):
+class _IteratorPlace(NamedTuple):
     arn: str
     shard_id: str
     number: int
-    """The lowest sequence number that is still wanted."""
+    """The lowest sequence number of the next page."""
     made_ms: int
 
     def text(self) -> str:
-        # The service's iterators, too, begin with the ARN and are opaque after it.
+        # Iterators of AWS begin with the ARN too and are opaque after it.
         place = f"{self.shard_id}|{self.number}|{self.made_ms}"
         return f"{self.arn}|1|{base64.b64encode(place.encode()).decode()}"
 
     @classmethod
-    def of(cls, text: str) -> _Place:
+    def of(cls, text: str) -> _IteratorPlace:
         try:
             arn, _, place = text.split("|")
             shard_id, number, made_ms = base64.b64decode(place, validate=True).decode().split("|")
@@ -53,7 +53,7 @@ def open_shard(
     timestamp: float | None = None,
     now_ms: int,
 ) -> str:
-    """Return an iterator at a place of a shard, or refuse."""
+    """Return an iterator at a position of a shard, or raise `Refusal`."""
     shard = stream.shard(shard_id, now_ms)
     if (sequence is not None) != kind.endswith("SEQUENCE_NUMBER"):
         raise Refusal(
@@ -69,13 +69,13 @@ def open_shard(
         number = shard.newest + 1
     else:
         number = max(shard.first, shard.trimmed) + 1
-    return _Place(stream.arn, shard.id, number, now_ms).text()
+    return _IteratorPlace(stream.arn, shard.id, number, now_ms).text()
 
 
 def shard_of_iterator(iterator: str) -> str | None:
-    """Return the shard that an iterator lies in, or None for what is no iterator."""
+    """Return the shard id of an iterator, or None for an invalid iterator."""
     try:
-        return _Place.of(iterator).shard_id
+        return _IteratorPlace.of(iterator).shard_id
     except Refusal:
         return None
 
@@ -83,15 +83,15 @@ def shard_of_iterator(iterator: str) -> str | None:
 def read_shard(
     tables: Tables, iterator: str, limit: int, now_ms: int
 ) -> tuple[list[StoredChange], str | None]:
-    """Return one page of changes and the iterator behind it, None at the end of a closed shard."""
-    place = _Place.of(iterator)
+    """Return one page of changes and the next iterator, which is None at the end of a shard."""
+    place = _IteratorPlace.of(iterator)
     if limit > MAX_RECORDS:
         raise Refusal("LimitExceededException", f"Limit is {limit}; at most {MAX_RECORDS} a call")
     stream = tables.find_stream_by_arn(place.arn, now_ms)
     if place.made_ms + ITERATOR_MS <= now_ms:
         raise Refusal(
             "ExpiredIteratorException",
-            "Iterator expired: it was made more than 15 minutes ago",
+            "Iterator expired: it was created more than 15 minutes ago",
         )
     shard = stream.shard(place.shard_id, now_ms)
     if place.number <= shard.trimmed:
@@ -117,7 +117,7 @@ def _number_in(shard: StoredShard, sequence: str, kind: IteratorType) -> int:
     index = shard.index_of(number)
     is_record = index < len(shard.changes) and shard.changes[index].number == number
     if not is_record and number != shard.first:
-        # The ending number of a closed shard, too, is only a bound.
+        # The ending number of a closed shard is a bound that no record has.
         raise Refusal(
             "ValidationException",
             f"Invalid SequenceNumber for ShardIteratorType {kind}: {sequence} is not in {shard.id}",

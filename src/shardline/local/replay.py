@@ -1,6 +1,6 @@
-"""From a journal back to the state that it was written from: the same numbers, times and shards.
+"""Rebuilds the state of the service from its journal, with the same numbers, times and shards.
 
-Operations are carried out again at the time at which they were; records are put where they were.
+Operations are executed again at their original time; records go back to their original place.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ TABLE: Final = "table"
 
 
 def restore(journal: Journal, clock: Clock, kinesis: Kinesis, tables: Tables) -> None:
-    """Bring back what the journal holds, and drop from the file the records that time has taken."""
+    """Apply every entry of the journal, and delete the data of trimmed records from the file."""
     latest_ms = 0
     written: list[tuple[Entry, Stream]] = []
     settings = kinesis.account.settings
-    usual_delay_ms = settings.status_delay_ms
+    configured_delay_ms = settings.status_delay_ms
     for entry in journal.entries():
         latest_ms = max(latest_ms, entry.at_ms)
         match entry.kind:
             case "kinesis":
                 operation, request, settings.status_delay_ms = entry.content
-                kinesis.carry_out_again(operation, request, entry.at_ms)
+                kinesis.replay(operation, request, entry.at_ms)
             case "records":
-                written.append((entry, _put_back(kinesis, entry)))
+                written.append((entry, _restore_records(kinesis, entry)))
             case "table":
                 operation, request = entry.content
                 with tables.at(entry.at_ms):
                     control(tables, operation, request)
-    settings.status_delay_ms = usual_delay_ms
-    behind_ms = latest_ms - clock.now_ms()
-    if behind_ms > 0:  # it had been moved
-        clock.advance(behind_ms / 1000)
-    _drop_the_old(journal, kinesis, written, clock.now_ms())
+    settings.status_delay_ms = configured_delay_ms
+    lag_ms = latest_ms - clock.now_ms()
+    if lag_ms > 0:  # the clock had been advanced
+        clock.advance(lag_ms / 1000)
+    _drop_trimmed(journal, kinesis, written, clock.now_ms())
 
 
-def _put_back(kinesis: Kinesis, entry: Entry) -> Stream:
+def _restore_records(kinesis: Kinesis, entry: Entry) -> Stream:
     name, records = entry.content
     stream = kinesis.account.find(name, entry.at_ms)
     for shard_index, tick, size_bytes, fragment in records:
@@ -57,10 +57,10 @@ def _put_back(kinesis: Kinesis, entry: Entry) -> Stream:
     return stream
 
 
-def _drop_the_old(
+def _drop_trimmed(
     journal: Journal, kinesis: Kinesis, written: list[tuple[Entry, Stream]], now_ms: int
 ) -> None:
-    """Empty the entries of records that are trimmed; where the numbering stood is kept."""
+    """Remove the data of trimmed records from their entries; the last sequence number stays."""
     kept = {id(stream): stream for stream in kinesis.account.streams(now_ms)}
     for entry, stream in written:
         name, records = entry.content
