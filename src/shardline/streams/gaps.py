@@ -1,4 +1,4 @@
-"""What to do about records that the service threw away before they were delivered."""
+"""What a stream does about records that expired before they were delivered."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ OnGap = Literal["fail", "go_on"]
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Records that were lost, or may have been: the service no longer has what lay there."""
+    """Records of one shard that expired undelivered, or may have."""
 
     shard_id: str
     position: Position
-    """Where the consumer stood: what is lost lay behind it."""
+    """The consumer's position in the shard: the lost records came after it."""
     since: datetime | None
     """The service's time up to which certainly nothing is lost."""
 
     def __str__(self) -> str:
-        return f"{self.shard_id} at {_words(self.position)}" + (
+        return f"{self.shard_id} at {_describe(self.position)}" + (
             f": whatever arrived there after {self.since.isoformat()} and is no longer kept"
             if self.since
             else ": the service no longer has this shard"
@@ -34,7 +34,7 @@ class Gap:
 
 
 class GapPolicy:
-    """Fails for good at a gap, or writes it down and goes on."""
+    """Raises a `GapError` at the first gap, or records each gap and lets reading go on."""
 
     def __init__(self, on_gap: OnGap, stream_name: str, gaps: list[Gap]) -> None:
         if on_gap not in get_args(OnGap):
@@ -44,15 +44,15 @@ class GapPolicy:
         self._gaps = gaps
         self._failed: Gap | None = None
 
-    def meet(self, gap: Gap) -> None:
-        """Write the gap down, or raise."""
+    def report(self, gap: Gap) -> None:
+        """Record the gap, or raise a `GapError`, by the policy."""
         if not self._goes_on:
             self._failed = gap
-            self.check()
+            self.raise_if_failed()
         self._gaps.append(gap)
 
-    def check(self) -> None:
-        """Raise again after a failure: going on by accident would be a silent gap."""
+    def raise_if_failed(self) -> None:
+        """Raise the same `GapError` again: reading on by accident would be a silent gap."""
         if self._failed is not None:
             raise GapError(
                 f"{self._stream_name}: records were lost in {self._failed}. move_to(…) elsewhere, "
@@ -60,7 +60,7 @@ class GapPolicy:
             )
 
 
-def _words(position: Position) -> str:
+def _describe(position: Position) -> str:
     match position:
         case After(sequence):
             return f"sequence number {sequence}"

@@ -12,14 +12,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Here(Executor):
-    """Does what it is given at once, in the thread of whoever asks."""
+class InlineExecutor(Executor):
+    """Runs each call at once, in the thread that submits it."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Do it, and return what it gave or raised."""
+        """Run the call and return a future that holds its result or its exception."""
         future: Future[T] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
-        except Exception as error:  # it comes out of the future again
+        except Exception as error:  # raised again by the future
             future.set_exception(error)
         return future

@@ -1,4 +1,4 @@
-"""What a stream knows of every shard: where it stands in each, and which are behind it."""
+"""The stream's state per shard: its position in each shard, and which shards are drained."""
 
 from __future__ import annotations
 
@@ -20,47 +20,47 @@ Start = TrimHorizon | Latest | AtTime
 
 @dataclass(slots=True)
 class Place:
-    """Where the consumer stands in one shard."""
+    """The consumer's position in one shard."""
 
     clock: int
-    """The shard's number in the total order: in the order in which shards were first seen."""
+    """The shard's number in the total order: shards are numbered as they are first listed."""
     position: Position
-    """Behind the last record delivered."""
+    """After the last delivered record."""
     as_of: datetime | None = None
-    """The service's time at which nothing undelivered lay before this place; None if not known."""
+    """A service time before which nothing undelivered arrived in the shard; None if unknown."""
 
 
 class Ledger:
-    """Every shard's place, and the shards that are drained. Follows what is delivered."""
+    """The place in every shard, and the drained shards. Updated as records are delivered."""
 
     def __init__(
         self,
         start: Start,
         places: Mapping[str, Place],
         drained: Iterable[str],
-        left_at: Mapping[str, datetime] | None = None,
+        drained_as_of: Mapping[str, datetime] | None = None,
     ) -> None:
         self.start = start
         self.places = dict(places)
         self.drained = set(drained)
         self.gone: set[str] = set()
-        """Shards that others name as parents, and of which the service says that they are gone."""
+        """Shards that others name as parents and that the service says it no longer has."""
         self.listed: tuple[Shard, ...] = ()
         self._parents: dict[str, tuple[str, ...]] = {}
         self._children: dict[str, tuple[str, ...]] = {}
-        self.left_at: dict[str, datetime | None] = dict(left_at or {})
-        """Of drained shards: the `as_of` of their places, from which their children go on."""
+        self.drained_as_of: dict[str, datetime | None] = dict(drained_as_of or {})
+        """The last `as_of` of each drained shard, which its children inherit."""
         self._next_clock = 1 + max((place.clock for place in self.places.values()), default=-1)
 
     @classmethod
-    def beginning(cls, listed: tuple[Shard, ...], start: Start) -> Ledger:
-        """Return the ledger of a consumer that begins now."""
+    def starting_at(cls, start: Start, listed: tuple[Shard, ...]) -> Ledger:
+        """Return the ledger of a consumer that has read nothing yet."""
         beginning = begin(listed, start)
         places = {
             shard_id: Place(clock, position)
             for clock, (shard_id, position) in enumerate(beginning.positions.items())
         }
-        # What "latest" leaves behind, it leaves behind whether or not the listing shows it.
+        # "latest" skips the parents of open shards, whether or not the listing shows them.
         unlisted = {
             parent
             for shard in listed
@@ -69,27 +69,28 @@ class Ledger:
             and parent not in beginning.positions
         }
         ledger = cls(start, places, beginning.skipped | unlisted)
-        ledger._list(listed)
+        ledger._set_listing(listed)
         return ledger
 
-    def see(self, listed: tuple[Shard, ...]) -> None:
-        """Take in a new listing: strangers get a place, or are left behind."""
-        self.vouch()
+    def update_listing(self, listed: tuple[Shard, ...]) -> None:
+        """Take over a new listing: each unknown shard gets a place, or counts as skipped."""
+        self.inherit_as_of()
         earliest = self._earliest_as_of()
-        self._list(listed)
+        self._set_listing(listed)
         beginning = begin_later(listed, self.places.keys() | self.drained, self.start)
         self.drained |= beginning.skipped
         for shard_id, position in beginning.positions.items():
             parents = self._parents[shard_id]
-            as_of = _latest(self.left_at.get(parent) for parent in parents)
+            as_of = _latest(self.drained_as_of.get(parent) for parent in parents)
             if any(p not in self.places and p not in self.drained for p in parents):
-                # Born and gone between two listings. It descended from a shard that we knew.
+                # The parent appeared and expired between two listings. It descended from a
+                # shard in one of our places.
                 as_of = as_of or earliest
             self.places[shard_id] = Place(self._next_clock, position, as_of)
             self._next_clock += 1
 
     def lineage(self) -> Lineage:
-        """Tell which shards may be read now."""
+        """Return which shards may be read now, and which must wait."""
         return trace(self.listed, drained=self.drained, known=self.places.keys(), gone=self.gone)
 
     def children(self, shard_id: str) -> tuple[str, ...]:
@@ -97,26 +98,26 @@ class Ledger:
         return self._children.get(shard_id, ())
 
     def drain(self, shard_id: str) -> None:
-        """Note that no more will come from a shard: all was delivered, or what was not is gone.
+        """Record that a shard has no more records to deliver, or that the rest of it expired.
 
-        Its children go on from the time up to which it is known that nothing was lost.
+        Its children inherit the time before which nothing was lost.
         """
         place = self.places.pop(shard_id)
         self.drained.add(shard_id)
-        self.left_at[shard_id] = place.as_of
+        self.drained_as_of[shard_id] = place.as_of
         for child_id in self.children(shard_id):
             child = self.places.get(child_id)
             if child is None:
                 continue
             child.as_of = _latest((child.as_of, place.as_of))
             if isinstance(child.position, AtTime) and isinstance(place.position, After):
-                # The time was found in the parent: from there on lineage rules, not timestamps.
+                # The time was found in the parent: all records of the child come after it.
                 child.position = TRIM_HORIZON
 
     def as_of(self, shard_id: str) -> datetime | None:
-        """Return a time before which nothing undelivered lies in a shard, or in its ancestors.
+        """Return a time before which nothing undelivered lies in a shard or in its ancestors.
 
-        None if nothing was ever promised about it: reading has not begun in any of its ancestors.
+        Return None if neither the shard nor any of its ancestors has been read.
         """
         frontier, seen = [shard_id], set[str]()
         found: list[datetime | None] = []
@@ -125,22 +126,22 @@ class Ledger:
             if ancestor not in seen:
                 seen.add(ancestor)
                 place = self.places.get(ancestor)
-                found.append(place.as_of if place else self.left_at.get(ancestor))
+                found.append(place.as_of if place else self.drained_as_of.get(ancestor))
                 frontier.extend(self._parents.get(ancestor, ()))
         return _latest(found)
 
-    def vouch(self) -> None:
-        """Write down for every shard what its ancestors vouch for: they may not be listed again."""
+    def inherit_as_of(self) -> None:
+        """Copy `as_of` from ancestors into every place: a later listing may lack the ancestors."""
         for shard_id, place in self.places.items():
             place.as_of = place.as_of or self.as_of(shard_id)
 
     def _earliest_as_of(self) -> datetime | None:
         """Return a time before which nothing undelivered lies in any shard."""
-        leaves = [as_of for s, as_of in self.left_at.items() if not self.children(s)]
+        leaves = [as_of for s, as_of in self.drained_as_of.items() if not self.children(s)]
         known = (*(place.as_of for place in self.places.values()), *leaves)
         return min((as_of for as_of in known if as_of is not None), default=None)
 
-    def _list(self, listed: tuple[Shard, ...]) -> None:
+    def _set_listing(self, listed: tuple[Shard, ...]) -> None:
         self.listed = listed
         self._parents = {shard.id: shard.parents for shard in listed}
         self._children = children_of(listed)

@@ -1,4 +1,4 @@
-"""How "latest" becomes a position that outlives its iterator."""
+"""The lasting position of a shard that was opened at "latest"."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from shardline.services.port import StreamService
 
 _WINDOW: Final = timedelta(seconds=30)
-"""Far more than the clocks of one service differ by, and little to read."""
+"""Far more than the clocks of one service differ by, and little data."""
 
 _PAGE_SIZE: Final = 10_000
 
 
 def find_last(service: StreamService, shard_id: str, service_time: datetime) -> Position:
-    """Return the place behind the newest record of a shard, by reading forward to its tip.
+    """Return the position after the newest record of a shard, by reading forward to its tip.
 
-    Kinesis: the last half minute is read. DynamoDB Streams opens no times, so that the whole
-    shard is; one is open for about four hours.
+    In Kinesis the last half minute is read. DynamoDB Streams cannot open at a time, so the whole
+    shard is read; a shard there is open for about four hours.
     """
     start: Position = AtTime(service_time - _WINDOW) if service.finds_times else TRIM_HORIZON
     cursor = ShardCursor(service, shard_id, start)
@@ -41,5 +41,5 @@ def find_last(service: StreamService, shard_id: str, service_time: datetime) -> 
             at_tip = empty_pages >= EMPTY_PAGES_TO_TIP
     if last is not None:
         return last
-    # Nothing arrived for half a minute: any time in its middle will do.
+    # Nothing arrived in the window: a time in its middle is as good as a record.
     return AtTime(service_time - _WINDOW / 2) if service.finds_times else TRIM_HORIZON

@@ -1,14 +1,14 @@
-"""A stream as a Python iterator: records of all shards in one order, and a place to come back to.
+"""A stream as a Python iterator: the records of all shards in one order, with a token to resume.
 
-No order is promised between unrelated shards: no service gives one. What is promised is in
-`shardline.core.merging`: everything of a shard in its written order, everything of its ancestors
-before it, and otherwise by the time of creation.
+No order is promised between unrelated shards, because no service gives one. What is promised is in
+`shardline.core.merging`: the records of a shard in written order, after all records of its
+ancestors, and otherwise by creation time.
 
-**What waits for what.** Shards are merged across pages, so a record is delivered when each other
-shard has shown its next record, or is at its tip. A shard that neither answers nor reaches its
-tip holds the others for `patience_seconds` and no longer; then they go on without it until it
-gives a record. At the tip nothing is held back: a record that one shard shows a moment later than
-another may come later, though created earlier.
+**What waits for what.** A record is delivered when the next record of each other shard is known, or
+that shard is at its tip. A shard that neither answers nor reaches its tip holds up the others for
+at most `patience_seconds`; then they go on without it until it returns a record. At the tip nothing
+is held back: a record that becomes readable later than another may be delivered later, though it
+was created earlier.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from shardline.errors import ConfigurationError, ServiceError, ShardlineError
 from shardline.services.access import Access
 from shardline.services.connection import connect
 from shardline.streams.gaps import Gap, GapPolicy, OnGap
-from shardline.streams.inline_executor import Here
+from shardline.streams.inline_executor import InlineExecutor
 from shardline.streams.ledger import Ledger
-from shardline.streams.merger import Reading
-from shardline.streams.shard_buffer import Pace
+from shardline.streams.merger import StreamMerger
+from shardline.streams.shard_buffer import ReadSettings
 from shardline.streams.tokens import from_token, parse_start, to_token
 
 if TYPE_CHECKING:
@@ -43,14 +43,14 @@ R = TypeVar("R")
 class Stream(Generic[R]):
     """All records of a stream, one at a time. For one thread; only `close` may come from another.
 
-    `next(stream)` gives a record, or None when there is none now: it never ends. A `for` loop
-    gives records only and waits while there are none, until `close()` ends it:
+    `next(stream)` returns a record, or None if there is none now; it never ends. A `for` loop
+    yields records only and waits while there are none, until `close()` ends it:
 
         with shardline.stream("kinesis://orders", "latest") as stream:
             for record in stream:
                 ...
 
-    Both move the same stream, so that they can be mixed.
+    Both advance the same stream and can be mixed.
     """
 
     def __init__(
@@ -71,86 +71,89 @@ class Stream(Generic[R]):
         self._service = service
         self._on_gap: OnGap = on_gap
         self._gaps: list[Gap] = []
-        self._pace = Pace(poll_seconds, patience_seconds, page_size)
+        self._settings = ReadSettings(poll_seconds, patience_seconds, page_size)
         self._list_seconds = list_seconds
         self._clock = clock
         self._closed = threading.Event()
         self._executor: Executor = (
-            Here() if connections == 1 else ThreadPoolExecutor(connections, "shardline-stream")
+            InlineExecutor()
+            if connections == 1
+            else ThreadPoolExecutor(connections, "shardline-stream")
         )
         self._run: list[R] = []
         self._rest = iter(self._run)
-        self._reading = self._read_from(position)
+        self._merger = self._merger_at(position)
 
     # --- records ------------------------------------------------------------------------------
 
     def __next__(self) -> R | None:
         record = next(self._rest, None)
-        return self._next_of_next_run() if record is None else record
+        return self._first_of_next_run() if record is None else record
 
     def __iter__(self) -> Iterator[R]:
         while not self._closed.is_set():
             try:
                 record = next(self)
             except Exception:
-                if self._closed.is_set():  # in the middle of a call
+                if self._closed.is_set():  # closed while the call was under way
                     return
                 raise
             if record is None:
-                self._closed.wait(self._pace.poll_seconds)
+                self._closed.wait(self._settings.poll_seconds)
             else:
                 yield record
 
-    def _next_of_next_run(self) -> R | None:
+    def _first_of_next_run(self) -> R | None:
         if self._closed.is_set():
             raise ShardlineError(f"{self._description.name}: this stream was closed: open another")
-        self._run = self._reading.next_run()
+        self._run = self._merger.next_run()
         self._rest = iter(self._run)
         return next(self._rest, None)
 
-    # --- places -------------------------------------------------------------------------------
+    # --- position -----------------------------------------------------------------------------
 
     @property
     def token(self) -> dict[str, Any]:
-        """The place behind the last record that was given out, as plain JSON.
+        """The position after the last record that was returned, as plain JSON.
 
-        Costs nothing, except from "latest" on while no record has come: then each shard is
-        looked into once, so that the token means the same place for ever.
+        Makes no call, except after "latest" while no record has arrived: then each shard is
+        read once, so that the token has a lasting meaning.
         """
-        self._settle()
-        self._reading.pin()
-        return to_token(self._reading.ledger, self._description)
+        returned = len(self._run) - length_hint(self._rest)
+        self._merger.record_delivered(returned)
+        self._merger.pin()
+        return to_token(self._merger.ledger, self._description)
 
     def move_to(self, position: str | datetime | Mapping[str, Any]) -> None:
-        """Go to a token, an aware time, "trim_horizon" or "latest".
+        """Move to a token, an aware time, "trim_horizon" or "latest".
 
-        A time is that of the first record to come: before it records are left out, after it
-        none is. Anything else is an `InvalidPosition`, and the stream stays where it was.
+        With a time, the next record is the first that arrived at that time or later. Raises
+        `InvalidPosition` for anything else; the stream then keeps its position.
         """
-        self._reading = self._read_from(position)
+        self._merger = self._merger_at(position)
         self._run = []
         self._rest = iter(self._run)
 
     def heartbeat(self) -> None:
-        """Keep the place while `next` is not called: every 12 minutes, or in a tight loop.
+        """Keep the position while `next` is not called: every 12 minutes, or in a tight loop.
 
-        A shard whose place is a sequence number is asked once in four hours. Where only an
-        iterator holds it ("latest", and no record since), once in 12 minutes (Kinesis: in 4).
-        If such an iterator expires all the same, reading goes on a little before the place:
-        nothing is lost, but records from just before "latest" may come.
+        A shard whose position is a sequence number is read once in four hours. A shard whose
+        position only an iterator holds ("latest", and no record since) is read once in 12
+        minutes (Kinesis: 4). If such an iterator expires nevertheless, reading resumes a little
+        earlier: nothing is lost, but records from just before "latest" may be returned.
         """
-        self._reading.heartbeat()
+        self._merger.heartbeat()
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
-        """The gaps met and accepted so far: `on_gap="go_on"`."""
+        """The gaps that were accepted so far, with `on_gap="go_on"`."""
         return tuple(self._gaps)
 
     def close(self) -> None:
-        """End every `for` loop over this stream, and let go of connections. The token stays."""
+        """End every `for` loop over this stream and close its connections; `token` stays usable."""
         if not self._closed.is_set():
             self._closed.set()
-            self._reading.executor = Here()
+            self._merger.executor = InlineExecutor()
             self._executor.shutdown(wait=False, cancel_futures=True)
             self._service.close()
 
@@ -165,32 +168,29 @@ class Stream(Generic[R]):
     ) -> None:
         self.close()
 
-    def _settle(self) -> None:
-        self._reading.settle(len(self._run) - length_hint(self._rest))
-
-    def _read_from(self, position: str | datetime | Mapping[str, Any]) -> Reading:
+    def _merger_at(self, position: str | datetime | Mapping[str, Any]) -> StreamMerger:
         start = parse_start(position)
         description = self._service.describe()
         if not description.active:
-            raise ServiceError(f"{description.name} is still being made: try again in a moment")
+            raise ServiceError(f"{description.name} is still being created: try again in a moment")
         if start is None:
             ledger = from_token(position, description)
-            ledger.see(self._service.list_shards())
+            ledger.update_listing(self._service.list_shards())
         else:
-            ledger = Ledger.beginning(self._service.list_shards(), start)
-        reading = Reading(
+            ledger = Ledger.starting_at(start, self._service.list_shards())
+        merger = StreamMerger(
             self._service,
             ledger,
             GapPolicy(self._on_gap, description.name, self._gaps),
             retention_seconds=description.retention_seconds,
-            pace=self._pace,
+            settings=self._settings,
             list_seconds=self._list_seconds,
             executor=self._executor,
             clock=self._clock,
         )
-        reading.open()
+        merger.open()
         self._description = description
-        return reading
+        return merger
 
 
 def stream(
@@ -211,12 +211,13 @@ def stream(
 ) -> Stream[Any]:
     """Read the stream at `kinesis://name` or `dynamodb://table` from a position on.
 
-    The position is "trim_horizon", "latest", an aware datetime, or a token. What is not given
-    comes from the usual AWS environment. `on_gap` says what happens where records expired before
-    they were read: "fail" raises `GapError`, "go_on" notes it in `Stream.gaps`.
+    The position is "trim_horizon", "latest", an aware datetime, or a token. Region, endpoint and
+    credentials come from the usual AWS environment unless they are given. `on_gap` decides what
+    happens when records expired before they were read: "fail" raises `GapError`, "go_on" adds
+    the gap to `Stream.gaps`.
 
-    A shard at its tip is read every `poll_seconds`, shards are listed every `list_seconds` and
-    whenever one ends. `patience_seconds` is how long a shard may hold up the others' records.
+    A shard at its tip is read every `poll_seconds`; shards are listed every `list_seconds` and
+    whenever one ends. A shard may hold up the records of others for `patience_seconds`.
     """
     return open_stream(
         address,
@@ -234,7 +235,7 @@ def stream(
 def open_stream(
     address: str, position: str | datetime | Mapping[str, Any], access: Access, **options: Any
 ) -> Stream[Any]:
-    """Open a stream with the `options` of `stream`."""
+    """Return the stream at an address; the options are those of `stream`."""
     service = connect(address, access)
     try:
         return Stream(service, position, **options)

@@ -1,4 +1,4 @@
-"""A stream's place as JSON: everything that is needed to go on exactly there."""
+"""The token: a stream's position in all its shards as JSON, enough to resume exactly there."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KIND: Final = "token"
 
 
 def parse_start(position: object) -> Start | None:
-    """Read a start: either end by name, or an aware time. None if it may be a token."""
+    """Return the start that a position names; None if the position may be a token."""
     match position:
         case str() if position.lower() == "trim_horizon":
             return TRIM_HORIZON
@@ -44,8 +44,8 @@ def parse_start(position: object) -> Start | None:
 
 
 def to_token(ledger: Ledger, stream: StreamDescription) -> dict[str, Any]:
-    """Write a ledger down, without the marks that lineage needs no more."""
-    ledger.vouch()
+    """Return the token of a ledger, without the drained shards that lineage no longer needs."""
+    ledger.inherit_as_of()
     shards: list[Json] = []
     for shard_id, place in sorted(ledger.places.items(), key=lambda item: item[1].clock):
         shard: dict[str, Json] = {"id": shard_id, "position": position_to_json(place.position)}
@@ -53,10 +53,12 @@ def to_token(ledger: Ledger, stream: StreamDescription) -> dict[str, Any]:
             shard["as_of"] = place.as_of.isoformat()
         shards.append(shard)
     drained = sorted(marks_in_use(ledger.listed, ledger.drained))
-    left_at = {s: at.isoformat() for s in drained if (at := ledger.left_at.get(s)) is not None}
+    left_at = {
+        s: at.isoformat() for s in drained if (at := ledger.drained_as_of.get(s)) is not None
+    }
     body: dict[str, Json] = {
         "stream": stream.arn,
-        "created_at": _written(stream.created_at),
+        "created_at": _timestamp(stream.created_at),
         "start": position_to_json(ledger.start),
         "shards": shards,
         "drained": list[Json](drained),
@@ -67,14 +69,14 @@ def to_token(ledger: Ledger, stream: StreamDescription) -> dict[str, Any]:
 
 
 def from_token(token: object, stream: StreamDescription) -> Ledger:
-    """Read a token of this very stream, or say in one line why it is none."""
+    """Return the ledger of a token. Raises `InvalidPosition` unless it is of this very stream."""
     body = read_document(KIND, token)
     if body.get("stream") != stream.arn:
         raise InvalidPosition(f"this token belongs to {body.get('stream')}, not to {stream.arn}")
-    if body.get("created_at") != _written(stream.created_at):
+    if body.get("created_at") != _timestamp(stream.created_at):
         raise InvalidPosition(
             f"this token is of a stream {stream.name} that was made at {body.get('created_at')}; "
-            f'the one of now was made at {_written(stream.created_at)}: start at "trim_horizon"'
+            f'the one of now was made at {_timestamp(stream.created_at)}: start at "trim_horizon"'
         )
     try:
         start = position_from_json(body["start"])
@@ -98,5 +100,5 @@ def _place(clock: int, shard: dict[str, Any]) -> Place:
     return Place(clock, position, as_of)
 
 
-def _written(time: datetime) -> str:
+def _timestamp(time: datetime) -> str:
     return time.astimezone(UTC).isoformat()

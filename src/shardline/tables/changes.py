@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Event(TypedDict):
-    """What kind of change it was."""
+    """The kind of a change."""
 
     id: str
     type: str
@@ -26,7 +26,7 @@ class Event(TypedDict):
 
 
 class ChangeMeta(TypedDict):
-    """What the service says about a change."""
+    """The service's data about a change."""
 
     created_at: datetime
     """Aware, approximate."""
@@ -35,10 +35,10 @@ class ChangeMeta(TypedDict):
 
 
 class Change(TypedDict, Generic[T]):
-    """One change to an item."""
+    """One change of an item."""
 
     key: dict[str, Any]
-    """The typed values of the key fields, by name. (An instance would need the other fields.)"""
+    """The typed values of the key fields, by name."""
     new: T | None
     """The item after the change; None after a delete, and where the stream leaves it out."""
     old: T | None
@@ -47,7 +47,7 @@ class Change(TypedDict, Generic[T]):
 
 
 class ChangeStream(Generic[T]):
-    """Typed changes of one table, in order: a `Stream` whose records went through a model.
+    """Typed changes of one table, in order: a `Stream` whose records are read as a model.
 
     A change that does not fit the model raises an `ItemMismatch` once, which names it; the stream
     then stands behind it, so that the next call goes on.
@@ -58,37 +58,37 @@ class ChangeStream(Generic[T]):
         self._shape = shape
 
     def __next__(self) -> Change[T] | None:
-        """Return the next change, or None when there is none now. It never ends."""
+        """Return the next change, or None if there is none now. It never ends."""
         record = next(self._records)
         if record is None:
             return None
         return self._change_of(record)
 
     def __iter__(self) -> Iterator[Change[T]]:
-        """Give changes only, waiting while there are none, until `close()`."""
+        """Yield changes only, waiting while there are none, until `close()`."""
         for record in self._records:
             yield self._change_of(record)
 
     @property
     def token(self) -> dict[str, Any]:
-        """The place behind the last change that was given out, as plain JSON."""
+        """The position after the last change that was returned, as plain JSON."""
         return self._records.token
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
-        """The gaps met and accepted so far: `on_gap="go_on"`."""
+        """The gaps that were accepted so far, with `on_gap="go_on"`."""
         return self._records.gaps
 
     def move_to(self, position: str | datetime | Mapping[str, Any]) -> None:
-        """Go to a token, an aware time, "trim_horizon" or "latest"."""
+        """Move to a token, an aware time, "trim_horizon" or "latest"."""
         self._records.move_to(position)
 
     def heartbeat(self) -> None:
-        """Keep the place while `next` is not called; cheap in a tight loop."""
+        """Keep the position while `next` is not called; cheap in a tight loop."""
         self._records.heartbeat()
 
     def close(self) -> None:
-        """End every `for` loop over this stream, and let go of connections."""
+        """End every `for` loop over this stream and close its connections."""
         self._records.close()
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Typed items in their tables: bind, save, load, delete, and the stream of their changes."""
+"""The engine: binds models to tables, saves, loads and deletes items, streams their changes."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ class Engine:
         self._client = make_client("dynamodb", self._access)
 
     def bind(self, *models: type[Model], wait_seconds: float = _WAIT_SECONDS) -> None:
-        """Have the tables and streams of these models, making those that are missing.
+        """Create the tables and streams of these models where they are missing.
 
-        A table that exists is never changed: one that does not fit is a `ConfigurationError` that
-        says what differs.
+        An existing table is never changed. Raises a `ConfigurationError` that says what differs
+        if one does not fit its model.
         """
         for model in models:
             table = table_meta_of(model).table
@@ -58,13 +58,13 @@ class Engine:
             bind_table(self._calls(table), table, form_of(model), stream_status, wait_seconds)
 
     def save(self, *items: Model) -> None:
-        """Write items, each whole, in the place of what was stored under its key."""
+        """Write items. Each replaces the whole item that was stored under its key."""
         for item in items:
             shape = _shape_of(type(item))
             self._call(shape.table, "put_item", Item=shape.write(item))
 
     def load(self, model: type[M], **key: Any) -> M | None:
-        """Return the item with this key, as it is now, or None: `engine.load(User, id=…)`."""
+        """Return the item with this key, read consistently, or None: `engine.load(User, id=…)`."""
         shape = _shape_of(model)
         keys = shape.write_keys(key_names_of(model), key)
         found = self._call(shape.table, "get_item", Key=keys, ConsistentRead=True)
@@ -72,7 +72,7 @@ class Engine:
         return None if item is None else shape.read(item, keys)
 
     def delete(self, *items: Model) -> None:
-        """Remove items, by their keys. One that is not there is no fault."""
+        """Delete items by their keys. Deleting an item that does not exist is not an error."""
         for item in items:
             shape = _shape_of(type(item))
             names = key_names_of(type(item))
@@ -89,9 +89,9 @@ class Engine:
     ) -> ChangeStream[T]:
         """Return the changes of a model's table from a position on.
 
-        The position is "trim_horizon", "latest", an aware datetime, or a token. A pydantic model
-        or a dataclass that is no `Model` needs the name of its table. Further options are those
-        of `shardline.stream`.
+        The position is "trim_horizon", "latest", an aware datetime, or a token. Pass the name of
+        the table for a pydantic model or a dataclass that is not a `Model`. Further options are
+        those of `shardline.stream`.
         """
         if table is None:
             table = _streamed_table(kind)
@@ -100,7 +100,7 @@ class Engine:
         return ChangeStream(records, shape)
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         self._client.close()
 
     def __enter__(self) -> Self:
@@ -116,7 +116,7 @@ class Engine:
         try:
             return self._calls(table).call(operation, TableName=table, **parameters)
         except StreamNotFound as error:
-            raise ConfigurationError(f"{error}; `engine.bind(…)` makes missing tables") from error
+            raise ConfigurationError(f"{error}; `engine.bind(…)` creates missing tables") from error
         except InvalidPosition as error:
             raise ServiceError(str(error)) from error
 

@@ -1,7 +1,7 @@
-"""Python values as DynamoDB writes them, such as `{"S": "text"}` or `{"N": "1.5"}`, and back.
+"""Python values as DynamoDB JSON, such as `{"S": "text"}` or `{"N": "1.5"}`, and back.
 
-Numbers travel as decimal text, so an int, a Decimal and a float come back equal to what was
-written. What DynamoDB would change or cannot keep is refused with a `ValueError`.
+Numbers are decimal text, so an int, a Decimal and a float come back equal to what was written.
+Values that DynamoDB would change or cannot store raise a `ValueError`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pydantic import SecretBytes, SecretStr
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 Attribute = dict[str, Any]
-"""One value as DynamoDB writes it: a single pair of its kind and itself."""
+"""One value in DynamoDB JSON: a dictionary of one kind and its value."""
 
 _MOST_DIGITS: Final = 38
 _HIGHEST_EXPONENT: Final = 125
@@ -26,7 +26,7 @@ _LOWEST_EXPONENT: Final = -130
 
 
 def encode(value: Any) -> Attribute:
-    """Return a value as DynamoDB writes it.
+    """Return a value as DynamoDB JSON.
 
     Times become UTC in a fixed width that sorts as text. An empty set becomes an empty list,
     because DynamoDB has no empty sets. Anything else becomes what pydantic writes as JSON.
@@ -57,7 +57,7 @@ def encode(value: Any) -> Attribute:
     try:
         return encode(to_jsonable_python(value))
     except PydanticSerializationError:
-        raise ValueError(f"DynamoDB cannot keep a {type(value).__name__}") from None
+        raise ValueError(f"DynamoDB cannot store a {type(value).__name__}") from None
 
 
 def decode(attribute: Attribute) -> Any:
@@ -82,7 +82,7 @@ def decode(attribute: Attribute) -> Any:
             return {_data(each) for each in value}
         case "NULL":
             return None
-    raise ValueError(f"DynamoDB has no values of kind {kind!r}")
+    raise ValueError(f"DynamoDB has no values of type {kind!r}")
 
 
 def _encode_set(values: AbstractSet[Any]) -> Attribute:
@@ -97,19 +97,19 @@ def _encode_set(values: AbstractSet[Any]) -> Attribute:
 
 
 def _number_text(value: float | Decimal) -> str:
-    # The shortest text that means this very float, and no other, has at most 17 digits.
+    # repr() gives the shortest text that reads back as this float: at most 17 digits.
     number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     if not number.is_finite():
-        raise ValueError(f"DynamoDB has no number {value}")
+        raise ValueError(f"DynamoDB cannot store the number {value}")
     _, digits, exponent = number.as_tuple()
     text = "".join(map(str, digits)).lstrip("0")
     if not text:
         return "0"
     if len(text.rstrip("0")) > _MOST_DIGITS:
-        raise ValueError(f"{value} has more digits than the {_MOST_DIGITS} that DynamoDB keeps")
+        raise ValueError(f"{value} has more digits than the {_MOST_DIGITS} that DynamoDB stores")
     if not _LOWEST_EXPONENT <= len(text) + int(exponent) - 1 <= _HIGHEST_EXPONENT:
         raise ValueError(
-            f"{value} lies outside of DynamoDB's numbers: 1E{_LOWEST_EXPONENT} to "
+            f"{value} is outside the range of DynamoDB numbers: 1E{_LOWEST_EXPONENT} to "
             f"9.9E{_HIGHEST_EXPONENT}"
         )
     return str(number)
@@ -120,7 +120,7 @@ def _number(text: str) -> int | Decimal:
 
 
 def _data(value: bytes | str) -> bytes:
-    # A client hands out bytes; in the JSON of a change they are base64.
+    # A client returns bytes; the JSON of a change holds base64.
     return b64decode(value, validate=True) if isinstance(value, str) else value
 
 
@@ -133,7 +133,7 @@ def _time_text(value: datetime) -> str:
     try:
         in_utc = value.astimezone(UTC)
     except OverflowError:
-        raise ValueError(f"{value} lies outside of the years 1 to 9999 in UTC") from None
+        raise ValueError(f"{value} is outside the years 1 to 9999 in UTC") from None
     return in_utc.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
@@ -143,5 +143,5 @@ def _name(value: Any) -> str:
     else:
         (name,) = to_jsonable_python({value: None})
     if not name:
-        raise ValueError("DynamoDB has no empty names in a map")
+        raise ValueError("DynamoDB does not allow empty names in a map")
     return str(name)

@@ -1,4 +1,4 @@
-"""Typed items: a class whose annotations say what a table holds."""
+"""Typed items: a class whose annotations declare the attributes of a table's items."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def key(*, range: bool = False, **options: Any) -> Any:  # noqa: A002 - DynamoDB
 
 @dataclass(frozen=True, slots=True)
 class TableMeta:
-    """What a model says about its table."""
+    """The table that a model declares."""
 
     table: str
     view_type: ViewType | None
@@ -68,19 +68,19 @@ class Model(BaseModel):
 
 
 def table_meta_of(model: type[Model]) -> TableMeta:
-    """Read a model's Meta, or raise a `ConfigurationError` that says what is wrong with it."""
+    """Return a model's Meta. Raises a `ConfigurationError` that says what is wrong with it."""
     meta = getattr(model, "Meta", None)
-    said = {name: getattr(meta, name) for name in dir(meta) if not name.startswith("_")}
-    said = {} if meta is None else said
-    for name in said:
+    declared = {name: getattr(meta, name) for name in dir(meta) if not name.startswith("_")}
+    declared = {} if meta is None else declared
+    for name in declared:
         if name not in _META_NAMES:
             near = difflib.get_close_matches(name, _META_NAMES, n=1)
             hint = f"did you mean {near[0]!r}?" if near else "it has table and stream"
             raise ConfigurationError(f"{model.__name__}.Meta: unknown name {name!r}: {hint}")
-    table = said.get("table", model.__name__)
+    table = declared.get("table", model.__name__)
     if not isinstance(table, str):
         raise ConfigurationError(f"{model.__name__}.Meta.table is {table!r}: write a table's name")
-    return TableMeta(table, _view_type(model.__name__, said.get("stream")))
+    return TableMeta(table, _view_type(model.__name__, declared.get("stream")))
 
 
 def key_names_of(model: type[Model]) -> tuple[str, ...]:

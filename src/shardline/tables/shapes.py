@@ -1,4 +1,4 @@
-"""How a class and the items of a table fit together: reading, writing, and what does not fit."""
+"""The mapping between a class and the items of a table."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _KINDS: Final[tuple[tuple[type, str], ...]] = (
     (time, "S"),
 )
 _PLAIN_KINDS: Final = frozenset({"S", "BOOL"})
-"""Whose values mean themselves."""
+"""Kinds whose values need no decoding."""
 _NOUNS: Final = {
     "S": "a text",
     "N": "a number",
@@ -72,19 +72,19 @@ class _Field:
 
 
 class Shape(Generic[T]):
-    """A class (a pydantic model or a dataclass) as the form of a table's items."""
+    """Reads and writes the items of a table as instances of a pydantic model or a dataclass."""
 
     def __init__(self, kind: type[T], table: str) -> None:
         self.kind: Final = kind
         self.table: Final = table
         try:
-            # Straight to the validator: the adapter's own method costs as much as validating.
+            # The validator is called directly: the adapter's method costs as much as validating.
             self._validate: Final[Callable[[Any], T]] = TypeAdapter(kind).validator.validate_python
             self._fields = {field.attribute: field for field in _fields_of(kind)}
         except (PydanticUserError, TypeError, NameError) as error:
             why = str(error).partition("\n")[0]
             raise ConfigurationError(
-                f"{kind!r} is no model: pass a shardline.Model, a pydantic model or a dataclass "
+                f"{kind!r} is not a model: pass a shardline.Model, a pydantic model or a dataclass "
                 f"({why})"
             ) from error
         self._kinds = {
@@ -105,7 +105,7 @@ class Shape(Generic[T]):
                 raise self._mismatch(
                     keys, name, f"the item has {_NOUNS.get(kind, kind)}, not {wanted}"
                 )
-            # The most usual kinds are spared a call: this runs for every field of every image.
+            # No call for the most usual kinds: this runs for every field of every image.
             values[name] = value if kind in _PLAIN_KINDS else decode(attribute)
         try:
             return self._validate(values)
@@ -128,9 +128,9 @@ class Shape(Generic[T]):
         return typed
 
     def write(self, instance: BaseModel) -> Item:
-        """Return an instance as an item. Raises an `ItemMismatch` for what cannot be kept.
+        """Return an instance as an item. Raises an `ItemMismatch` for a value it cannot store.
 
-        A None whose field defaults to None is left out, any other is stored as null.
+        A None whose field defaults to None is left out; any other None is stored as null.
         """
         try:
             values = instance.model_dump(by_alias=True, warnings="error")
@@ -170,7 +170,7 @@ class Shape(Generic[T]):
 
     @cached_property
     def _key_fields(self) -> dict[str, tuple[str, Callable[[Any], Any]]]:
-        """The names of fields and what makes typed values for them, by attribute."""
+        """The field name and the validator of each attribute."""
         return {
             attribute: (field.name, TypeAdapter(field.annotation).validator.validate_python)
             for attribute, field in self._fields.items()
@@ -191,7 +191,7 @@ class Shape(Generic[T]):
 
 
 def kinds_of(annotation: Any) -> frozenset[str] | None:
-    """Return the kinds of attribute that hold a plain type; None where pydantic must judge."""
+    """Return the attribute kinds that hold a plain type; None where pydantic must decide."""
     origin = get_origin(annotation)
     if origin is Annotated:
         return kinds_of(get_args(annotation)[0])

@@ -1,4 +1,4 @@
-"""Making a model's table and stream, waiting for them, and checking that existing ones fit."""
+"""Creates a model's table and stream, waits for them, and compares existing ones with the model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _POLL_SECONDS: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class TableForm:
-    """What decides whether a table fits: its keys with their kinds, and what its stream shows."""
+    """What must match between table and model: the keys with their types, and the stream's view."""
 
     keys: tuple[tuple[str, str], ...]
     """Name and kind (S, N or B) of the hash key, then of the range key if there is one."""
@@ -35,7 +35,7 @@ class TableForm:
 
 
 def form_of(model: type[Model]) -> TableForm:
-    """Return the table that a model asks for."""
+    """Return the form of the table that a model declares."""
     meta = table_meta_of(model)
     shape = Shape(model, meta.table)
     keys = [(shape.attribute_of(name), shape.key_kind(name)) for name in key_names_of(model)]
@@ -49,7 +49,7 @@ def bind_table(
     stream_status: Callable[[], str],
     wait_seconds: float,
 ) -> None:
-    """Have the table that is wanted, active and with its stream on, or raise an error."""
+    """Create the table if it is missing, wait until table and stream are active, and compare."""
     deadline = time.monotonic() + wait_seconds
     if _describe(calls, table) is None:
         _create(calls, table, wanted)
@@ -67,7 +67,7 @@ def bind_table(
 def _wait_until(status_of: Callable[[], str], wanted: str, subject: str, deadline: float) -> None:
     while (status := status_of()) != wanted:
         if status not in _PASSING:
-            raise ConfigurationError(f"{subject} is {status}: bind again when that is over")
+            raise ConfigurationError(f"{subject} is {status}: bind again when that has passed")
         if time.monotonic() > deadline:
             raise ServiceError(f"{subject} is still {status}: bind again with more wait_seconds")
         logger.info("%s is %s: waiting until it is %s", subject, status, wanted)
@@ -80,7 +80,7 @@ def _status_of(calls: Calls, table: str) -> str:
 
 
 def differences_between(found: TableForm, wanted: TableForm) -> list[str]:
-    """Say in words what a table has that its model wants otherwise. A spare stream is no fault."""
+    """Describe each difference between a table and its model. An extra stream is allowed."""
     differences = []
     for place, noun in enumerate(("hash key", "range key")):
         there, asked = (_key_at(form, place) for form in (found, wanted))
@@ -125,7 +125,7 @@ def _create(calls: Calls, table: str, wanted: TableForm) -> None:
         calls.call("create_table", **request)
         logger.info("dynamodb://%s was created", table)
     except ServiceError:
-        # Somebody else was quicker, or our own first attempt was and its reply was lost.
+        # Another process created it, or the reply to our own first attempt was lost.
         if _describe(calls, table) is None:
             raise
 

@@ -85,8 +85,8 @@ def test_everything_else_has_a_form_that_pydantic_reads(
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        (math.nan, "no number nan"),
-        (math.inf, "no number inf"),
+        (math.nan, "the number nan"),
+        (math.inf, "the number inf"),
         (5e-324, "outside"),
         (1e126, "outside"),
         (Decimal(10) ** -131, "outside"),
@@ -96,8 +96,8 @@ def test_everything_else_has_a_form_that_pydantic_reads(
         ({1, "a"}, "only texts"),
         ({True}, "only texts"),
         ({(1,)}, "only texts"),
-        ({"": 1}, "no empty names"),
-        (object(), "cannot keep a object"),
+        ({"": 1}, "not allow empty names"),
+        (object(), "cannot store a object"),
         (SecretStr("x"), "asterisks"),
     ],
 )
@@ -148,5 +148,5 @@ def test_bytes_are_read_from_a_client_and_from_json_alike(data: bytes) -> None:
 
 
 def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(ValueError, match="no values of kind 'X'"):
+    with pytest.raises(ValueError, match="no values of type 'X'"):
         decode({"X": "1"})

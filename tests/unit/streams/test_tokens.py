@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shardline.errors import InvalidPosition
-from tests.unit.streams.test_stream_order import worked_example
+from tests.unit.streams.test_merger import worked_example
 from tests.unit.streams.world import World, names
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def test_a_token_keeps_the_marks_that_lineage_needs_and_no_others() -> None:
         assert names(stream) == [f"R{hour}"]
     drained = stream.token["drained"]
     listed = {s.id for s in world.service.list_shards()}
-    assert len(stream._reading.ledger.drained) == 10
+    assert len(stream._merger.ledger.drained) == 10
     # Those listed, and the one parent that the oldest listed shard still names.
     assert len(drained) == len(listed - {shard}) + 1
     assert len(json.dumps(stream.token)) < 2_000

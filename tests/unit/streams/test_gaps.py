@@ -168,7 +168,7 @@ def test_kinesis_a_late_reader_whose_last_record_is_still_kept_has_lost_nothing(
     stream = _stream(twin)
     assert next(stream) is not None
     # A retention that the consumer does not know of: "b" is older than it believes is kept.
-    stream._reading._readers["shardId-000000000000"]._retention = timedelta(minutes=5)
+    stream._merger._buffers["shardId-000000000000"]._retention = timedelta(minutes=5)
     second = next(stream)
     assert second is not None
     assert second.data == b"b"

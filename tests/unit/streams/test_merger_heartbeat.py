@@ -24,7 +24,7 @@ def test_a_million_heartbeats_on_pinned_shards_make_one_call_each_in_four_hours(
     assert len(names(stream)) == 3
     world.service.calls.clear()
     seconds = started = world.seconds()
-    stream._reading._clock = lambda: seconds
+    stream._merger._clock = lambda: seconds
     beat_seconds = HOURS * 3600 / BEATS
     for beat in range(BEATS):
         seconds = started + beat * beat_seconds
