@@ -1,59 +1,31 @@
-"""The user's part of the pipeline: what is called for each shard, and what to do when it fails."""
+"""What a user writes: a consumer, whose methods are called for each shard, and what it is given."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+from shardline.consumer.policies import FailurePolicy, Retry
+from shardline.errors import ConfigurationError
 from shardline.services.wire.columns import DYNAMODB_COLUMNS, KINESIS_COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
     from shardline.core.fences import Fence
+    from shardline.services.records import Record
+
+ChangeOf: TypeAlias = Callable[[Any], Any]
+"""Converts a `DynamoDBRecord` to a typed change. `tables/` has the conversion and is a later
+layer: whoever starts a worker passes the function in, made for the consumer's `model`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
-    """Try again with growing pauses, and say so; after the last attempt the worker halts."""
-
-    attempts: int = 8
-    first_delay_seconds: float = 0.5
-    longest_delay_seconds: float = 30.0
-
-    def delay_seconds(self, attempt: int) -> float:
-        """Return how long to wait after the n-th failure, from 1."""
-        return float(min(self.longest_delay_seconds, self.first_delay_seconds * 2 ** (attempt - 1)))
-
-
-@dataclass(frozen=True, slots=True)
-class Halt:
-    """Stop the worker at the first failure: nothing is checkpointed past it.
-
-    A cluster runs a failed task again by itself, `spark.task.maxFailures` times in all.
-    """
-
-
-@dataclass(frozen=True, slots=True)
-class DeadLetter:
-    """Write what fails to a safe place with the reason, and go on.
-
-    `to` is `kinesis://STREAM`, `dynamodb://TABLE` (with a hash key `id` of type string) or
-    `file:///FOLDER` (one file of JSON lines for each shard; on a cluster a folder that every
-    executor sees). By record, a batch that fails is processed again one record at a time, so
-    that only those that fail by themselves are put aside.
-    """
-
-    to: str
-    per: Literal["record", "batch"] = "record"
-    attempts: int = 2
-    """How often to try the batch as a whole before that."""
-
-
-FailurePolicy = Retry | Halt | DeadLetter
+def _never() -> bool:
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +36,40 @@ class ShardBatch:
     fence: Fence
     """Higher wins: a sink that keeps the highest it has seen can refuse an older writer."""
     arrow: pa.RecordBatch
-    """All columns of the source."""
+    """The records with all their columns."""
+    change_of: ChangeOf | None = field(default=None, repr=False, compare=False)
+    """Converts a record to a typed change; None without a model. Use `changes`."""
+    is_cancelled: Callable[[], bool] = field(default=_never, repr=False, compare=False)
+    """Use `cancelled`."""
 
     @property
-    def records(self) -> Iterable[Any]:
+    def records(self) -> Sequence[Any]:
         """The records as `KinesisRecord` or `DynamoDBRecord`, made when asked for.
 
         `arrow` is faster for many.
         """
-        from shardline.services.records import records_of, times_of
+        return records_in(self.shard_id, self.arrow)
 
-        columns = KINESIS_COLUMNS if "partitionKey" in self.arrow.schema.names else DYNAMODB_COLUMNS
-        page = self.arrow.select(columns.names)
-        return records_of(self.shard_id, page, times_of(page))
+    @property
+    def changes(self) -> Iterator[Any]:
+        """The records as changes, typed by the consumer's `model`, converted one by one.
+
+        A change that does not fit the model raises an `ItemMismatch`.
+        """
+        if self.change_of is None:
+            raise ConfigurationError(
+                "batch.changes needs a model: set `model = …` on the consumer, for a stream of "
+                "DynamoDB"
+            )
+        return map(self.change_of, self.records)
+
+    @property
+    def cancelled(self) -> bool:
+        """True when the lease is gone: what is processed from now on is not acknowledged.
+
+        A `process` that takes long may look at it and return early.
+        """
+        return self.is_cancelled()
 
     def __len__(self) -> int:
         return int(self.arrow.num_rows)
@@ -85,9 +78,16 @@ class ShardBatch:
 class ShardConsumer(ABC):
     """Subclass it, and hand an instance to `shardline run` or `shardline.spark.consume`.
 
-    It travels to the executors by pickling, so open connections lazily. One shard's records come
-    in order; different shards may be processed at the same time, in different processes.
+    Each lease of a shard gets an object of its own, unpickled afresh, and dropped after
+    `shard_released`, `shard_ended` or `lease_lost`: open connections in `shard_started`. With one
+    lane all calls of an object come from one thread, except `lease_lost`.
     """
+
+    model: ClassVar[type[Any] | None] = None
+    """A `shardline.Model`, for a stream of DynamoDB: then `batch.changes` are typed by it."""
+
+    lanes: ClassVar[int] = 1
+    """How many calls of `process` may run at the same time for one shard, each with other keys."""
 
     failure: ClassVar[FailurePolicy] = Retry()
     """What to do when `process` raises."""
@@ -97,10 +97,30 @@ class ShardConsumer(ABC):
         """Process records of one shard. Returning acknowledges them; raising does not."""
 
     def shard_started(self, shard_id: str, fence: Fence) -> None:  # noqa: B027 - may be left out
-        """Hear that this worker begins with a shard, before its first records."""
+        """Called before the first records of a shard under a new lease."""
 
     def shard_ended(self, shard_id: str) -> None:  # noqa: B027
-        """Hear that a closed shard was processed to its end. May come again after a crash."""
+        """Called when a closed shard was processed to its end. May come again after a crash."""
+
+    def shard_released(self, shard_id: str) -> None:  # noqa: B027
+        """Called after the last records under a lease that is handed over or given back."""
 
     def lease_lost(self, shard_id: str) -> None:  # noqa: B027
-        """Hear that another worker has the shard now: the rest of the batch is not processed."""
+        """Called when the lease is gone; may come from another thread, while `process` runs."""
+
+    def record_failed(self, record: Any, error: Exception) -> None:  # noqa: B027
+        """Called for each record that is given up on, before the policy acts.
+
+        That is before the record is written to the dead letters, or before the shard is halted.
+        Where the batch was not taken apart, it is called for each record of the batch. What it
+        raises is logged, and the policy acts nevertheless.
+        """
+
+
+def records_in(shard_id: str, arrow: pa.RecordBatch) -> list[Record]:
+    """Make the records of a batch as objects, whichever service they are from."""
+    from shardline.services.records import records_of, times_of
+
+    columns = KINESIS_COLUMNS if "partitionKey" in arrow.schema.names else DYNAMODB_COLUMNS
+    page = arrow.select(columns.names)
+    return records_of(shard_id, page, times_of(page))

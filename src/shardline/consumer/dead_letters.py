@@ -30,14 +30,17 @@ _PUT_BYTES_AT_ONCE: Final = 4_000_000
 _PUT_ATTEMPTS: Final = 10
 
 
-class DeadLetters(Protocol):
-    """A safe place."""
+class LetterBox(Protocol):
+    """A place for dead letters."""
 
-    def write(self, batch: ShardBatch, reason: str) -> None:
-        """Write the records with the reason; return only when that is durable."""
+    def write(self, batch: ShardBatch, reason: str) -> tuple[str, ...]:
+        """Write a letter for each record; return their ids, in order, when all are durable.
+
+        To write the same records again changes nothing but their reason and fence.
+        """
 
 
-def open_dead_letters(to: str, access: Access, patience: Patience | None = None) -> DeadLetters:
+def open_dead_letters(to: str, access: Access, patience: Patience | None = None) -> LetterBox:
     """Return the place at `kinesis://STREAM`, `dynamodb://TABLE` or `file:///FOLDER`."""
     scheme, _, name = to.partition("://")
     patience = patience or Patience()
