@@ -6,11 +6,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from shardline.consumer.consumer import DeadLetter as DeadLetter
-    from shardline.consumer.consumer import Halt as Halt
-    from shardline.consumer.consumer import Retry as Retry
     from shardline.consumer.consumer import ShardBatch as ShardBatch
     from shardline.consumer.consumer import ShardConsumer as ShardConsumer
+    from shardline.consumer.policies import DeadLetter as DeadLetter
+    from shardline.consumer.policies import Halt as Halt
+    from shardline.consumer.policies import Retry as Retry
     from shardline.services.records import DynamoDBRecord as DynamoDBRecord
     from shardline.services.records import KinesisRecord as KinesisRecord
     from shardline.services.records import Record as Record
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 # Found on first use: a Spark executor needs none of what the others import.
 _HOMES = {
-    "DeadLetter": "shardline.consumer.consumer",
+    "DeadLetter": "shardline.consumer.policies",
     "DynamoDBRecord": "shardline.services.records",
     "Engine": "shardline.tables.engine",
-    "Halt": "shardline.consumer.consumer",
+    "Halt": "shardline.consumer.policies",
     "KinesisRecord": "shardline.services.records",
     "Model": "shardline.tables.models",
     "Record": "shardline.services.records",
-    "Retry": "shardline.consumer.consumer",
+    "Retry": "shardline.consumer.policies",
     "ShardBatch": "shardline.consumer.consumer",
     "ShardConsumer": "shardline.consumer.consumer",
     "Stream": "shardline.streams.stream",

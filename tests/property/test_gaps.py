@@ -21,7 +21,8 @@ from shardline.core.gaps import (
     judge,
     later_as_of,
 )
-from shardline.core.shards import TRIM_HORIZON, After, Position, SequenceNumber
+from shardline.core.positions import TRIM_HORIZON, After, Position
+from shardline.core.shards import SequenceNumber
 
 DAY = timedelta(hours=24)
 START = datetime(2030, 1, 1, tzinfo=UTC)

@@ -15,7 +15,8 @@ import shardline
 from shardline.cli.demo.recorder import LOG_VARIABLE, Recorder
 
 if TYPE_CHECKING:
-    from shardline.consumer.consumer import FailurePolicy, ShardBatch
+    from shardline.consumer.consumer import ShardBatch
+    from shardline.consumer.policies import FailurePolicy
 
 
 class Gated(Recorder):

@@ -31,8 +31,8 @@ from shardline.consumer.keys import keys_of
 from shardline.consumer.policies import (
     DeadLetter,
     Failure,
-    Halve,
     HaltShard,
+    Halve,
     PutAside,
     Retry,
     TryAgain,
@@ -236,7 +236,9 @@ class Delivery:
 
     def _require_lease(self, cause: Exception | None = None) -> None:
         if self._cancelled():
-            raise Cancelled(f"{self._shard_id}: the lease of epoch {self._epoch} is gone") from cause
+            raise Cancelled(
+                f"{self._shard_id}: the lease of epoch {self._epoch} is gone"
+            ) from cause
 
     def _warn(self, what: str) -> None:
         logger.warning("%s: %s %s", self._shard_id, type(self._consumer).__name__, what)

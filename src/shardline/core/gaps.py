@@ -24,7 +24,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from shardline.core.shards import After, AtTime, Latest, Position, ShardEnd, TrimHorizon
+from shardline.core.positions import After, AtTime, Latest, Position, ShardEnd, TrimHorizon
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

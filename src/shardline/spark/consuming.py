@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from shardline.consumer.consumer import DeadLetter
 from shardline.consumer.dead_letters import open_dead_letters
+from shardline.consumer.policies import DeadLetter
 from shardline.errors import ConfigurationError
 from shardline.services.addresses import parse_address
 from shardline.spark.executor.sink import FORMAT, sink_for

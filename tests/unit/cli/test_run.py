@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shardline.cli.run.consumer import load_consumer
-from shardline.consumer.consumer import DeadLetter, ShardBatch, ShardConsumer
+from shardline.consumer.consumer import ShardBatch, ShardConsumer
+from shardline.consumer.policies import DeadLetter
 from shardline.errors import ConfigurationError
 from shardline.spark.consuming import consume, reason_of
 

@@ -18,7 +18,8 @@ from shardline.core.gaps import (
     later_as_of,
     moved_with_parents,
 )
-from shardline.core.shards import LATEST, TRIM_HORIZON, After, AtTime, Position, SequenceNumber
+from shardline.core.positions import LATEST, TRIM_HORIZON, After, AtTime, Position
+from shardline.core.shards import SequenceNumber
 
 DAY = timedelta(hours=24)
 HOUR = timedelta(hours=1)

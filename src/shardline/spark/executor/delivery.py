@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shardline.consumer.consumer import DeadLetter, Halt, Retry, ShardBatch, ShardConsumer
+from shardline.consumer.consumer import ShardBatch, ShardConsumer
+from shardline.consumer.policies import DeadLetter, Halt, Retry
 from shardline.core.fences import Fence
 from shardline.spark.executor.fencing import ENDED, EPOCH, EVENT, STARTED
 

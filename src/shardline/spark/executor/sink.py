@@ -16,8 +16,9 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from shardline.consumer.consumer import DeadLetter, ShardConsumer
+from shardline.consumer.consumer import ShardConsumer
 from shardline.consumer.dead_letters import open_dead_letters
+from shardline.consumer.policies import DeadLetter
 from shardline.leases.address import open_table
 from shardline.leases.port import TableUnavailable
 from shardline.services.addresses import parse_address

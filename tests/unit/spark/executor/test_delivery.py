@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shardline.consumer.consumer import (
-    DeadLetter,
-    FailurePolicy,
-    Halt,
-    Retry,
-    ShardBatch,
-    ShardConsumer,
-)
+from shardline.consumer.consumer import ShardBatch, ShardConsumer
+from shardline.consumer.policies import DeadLetter, FailurePolicy, Halt, Retry
 from shardline.core.fences import Fence
 from shardline.spark.executor.delivery import Counts, Delivering
 from tests.unit.spark.executor.shard_rows import shard_range, task_rows
