@@ -13,28 +13,30 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Final
 
 from shardline.consumer.delivery import Cancelled, Done, Halted
 from shardline.consumer.messages import (
     Acknowledged,
+    PipelineFailed,
     PipelineFinished,
     PipelineHalted,
     ShardProcessed,
 )
 from shardline.consumer.read_ahead import Chunk, ReadAhead
 from shardline.core.fences import Fence
-from shardline.core.positions import After, Position, SequenceNumber
+from shardline.core.positions import After, Position
+from shardline.core.shards import SequenceNumber
 from shardline.errors import ServiceError
 from shardline.services.cursor import ShardCursor
 from shardline.services.pace import ShardPace
-from shardline.services.steps import Pause, Steps
+from shardline.services.steps import Call, Pause, Steps, relayed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import datetime
+
+    import pyarrow as pa
 
     from shardline.consumer.consumer import ShardConsumer
     from shardline.consumer.delivery import Delivery
@@ -63,11 +65,8 @@ class PipelineLimits:
     """How long a reader at the tip waits between two reads."""
 
 
-class GapGuard(Protocol):
-    """Decides whether records were lost before a page. See `core.gaps`."""
-
-    def check(self, page: Page) -> str | None:
-        """Return what was lost, or None; raises `GapError` where the policy is to fail."""
+class _Finishing(Exception):
+    """A delivery that failed is given up between two tries, because the shard is handed over."""
 
 
 class _State(Enum):
@@ -84,7 +83,7 @@ class Pipeline:
         start: StartPipeline,
         service: StreamService,
         consumer: ShardConsumer,
-        delivery: Delivery,
+        delivery: Callable[[Callable[[], bool]], Delivery],
         *,
         limits: PipelineLimits,
         budget: MemoryBudget,
@@ -99,7 +98,8 @@ class Pipeline:
         self._start = start
         self._service = service
         self._consumer = consumer
-        self._delivery = delivery
+        self._delivery = delivery(self._cancelled)
+        self._in_doubt = False
         self._limits = limits
         self._counts = counts
         self._send = send
@@ -119,16 +119,18 @@ class Pipeline:
         """Whether nothing may be delivered or acknowledged any more."""
         return self._state is _State.STOPPED
 
+    def _running(self) -> bool:
+        return self._state is _State.RUNNING
+
     def finish(self) -> None:
         """Begin nothing new; report when the delivery at hand is done."""
-        if self._state is _State.RUNNING:
+        if self._running():
             self._state = _State.FINISHING
             self._wake()
 
     def stop(self) -> None:
         """Deliver and acknowledge nothing more. The delivery at hand is cancelled."""
         self._state = _State.STOPPED
-        self._delivery.cancel()
         self._ahead.clear()
         self._wake()
 
@@ -145,7 +147,7 @@ class Pipeline:
             clock=self._clock,
         )
         failures = 0
-        while self._state is _State.RUNNING:
+        while self._running():
             demand = self._ahead.demand()
             if demand == 0:
                 yield Pause(_LONGEST_PAUSE_SECONDS)
@@ -159,7 +161,7 @@ class Pipeline:
                 yield Pause(pause)
                 continue
             failures = 0
-            if self._state is not _State.RUNNING:
+            if not self._running():
                 return
             self._take_in(page)
             if cursor.ended:
@@ -211,7 +213,9 @@ class Pipeline:
                 if not self.stopped:
                     self._send(PipelineFinished(self.key))
         except Cancelled:
-            return
+            if not self.stopped:
+                self._state = _State.STOPPED
+                self._send(PipelineFailed(self.key, "its lease could not be renewed in time"))
         finally:
             self._ahead.clear()
 
@@ -221,7 +225,7 @@ class Pipeline:
 
     def _deliver_next(self) -> Steps[bool]:
         """Deliver the next chunk, or wait for one; false when there is nothing more to do."""
-        if self._state is not _State.RUNNING or self._all_processed:
+        if not self._running() or self._all_processed:
             return False
         if not self._may_deliver():
             yield Pause(_LONGEST_PAUSE_SECONDS / 10)
@@ -230,10 +234,17 @@ class Pipeline:
         if chunk is None:
             yield Pause(_LONGEST_PAUSE_SECONDS)
             return True
-        outcome = yield from self._delivery.deliver_steps(chunk.records)
-        self._ahead.taken_done()
-        if self.stopped:
+        try:
+            outcome = yield from relayed(
+                self._delivery.deliver_steps(chunk.records),
+                outgoing=self._require_not_finishing,
+                after_pause=self._require_not_finishing,
+            )
+        except _Finishing:
             return False
+        if self._cancelled():
+            raise Cancelled(f"{self.key.shard_id}: cancelled during a delivery")
+        self._ahead.taken_done()
         self.wake_reader()
         match outcome:
             case Done():
@@ -245,6 +256,20 @@ class Pipeline:
                 self._state = _State.STOPPED
                 self._send(PipelineHalted(self.key, reason))
                 return False
+
+    def _cancelled(self) -> bool:
+        """Return true once the lease is gone or in doubt: the delivery at hand is not acknowledged.
+
+        The answer is kept: the consumer may have seen it and returned early.
+        """
+        self._in_doubt = self._in_doubt or self.stopped or not self._may_deliver()
+        return self._in_doubt
+
+    def _require_not_finishing(self, step: Call | Pause) -> Call | Pause:
+        """Raise between two tries if another worker waits: the next try is that worker's."""
+        if isinstance(step, Pause) and self._state is _State.FINISHING:
+            raise _Finishing
+        return step
 
     def _count(self, chunk: Chunk, done: Done) -> None:
         self._counts.records += chunk.records.num_rows

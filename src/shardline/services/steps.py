@@ -30,6 +30,35 @@ Steps = Generator[Call | Pause, Any, Result]
 """Yields calls and is sent their results; what a call raises is thrown in at the yield."""
 
 
+def relayed(
+    steps: Steps[Result],
+    *,
+    outgoing: Callable[[Call | Pause], Call | Pause] = lambda step: step,
+    after_pause: Callable[[Pause], object] = lambda pause: None,  # noqa: ARG005
+) -> Steps[Result]:
+    """Run steps within steps, with each step changed by `outgoing` on its way.
+
+    What `outgoing` or `after_pause` raises ends both.
+    """
+    resume: Callable[[], Call | Pause] = partial(next, steps)
+    try:
+        while True:
+            try:
+                step = outgoing(resume())
+            except StopIteration as stop:
+                return stop.value  # type: ignore[no-any-return]
+            try:
+                result = yield step
+            except Exception as error:
+                resume = partial(steps.throw, error)
+            else:
+                if isinstance(step, Pause):
+                    after_pause(step)
+                resume = partial(steps.send, result)
+    finally:
+        steps.close()
+
+
 def run(
     steps: Steps[Result],
     *,

@@ -16,7 +16,7 @@ from shardline.core.offsets import Gap, Offset, Range
 from shardline.core.positions import SHARD_END, TRIM_HORIZON
 from shardline.spark.executor.delivery import Counts
 from shardline.spark.executor.sink import ConsumerWriter, Delivered
-from shardline.spark.logs import log_to_stderr
+from shardline.consumer.logs import log_to_stderr
 from shardline.spark.metrics import Figures, Metrics, figures, line_of
 from shardline.spark.options import Connection
 from shardline.spark.process_metrics import (

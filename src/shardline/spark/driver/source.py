@@ -30,7 +30,7 @@ from shardline.spark.executor.columns import spark_schema
 from shardline.spark.executor.images import ddl_with_images
 from shardline.spark.executor.reader import service_for
 from shardline.spark.executor.rows import ShardRanges, rows_of
-from shardline.spark.logs import log_to_stderr
+from shardline.consumer.logs import log_to_stderr
 from shardline.spark.options import DYNAMODB_STREAMS, KINESIS, Options, read_options
 from shardline.spark.process_metrics import LagTally
 

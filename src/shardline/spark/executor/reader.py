@@ -18,7 +18,7 @@ from shardline.services.connection import connect
 from shardline.services.cursor import ShardCursor
 from shardline.spark.driver.inline_records import unpack
 from shardline.spark.executor.read_ahead_cache import Leftover, Leftovers
-from shardline.spark.logs import log_to_stderr
+from shardline.consumer.logs import log_to_stderr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

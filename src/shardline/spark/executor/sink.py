@@ -23,7 +23,7 @@ from shardline.leases.address import open_table
 from shardline.leases.port import TableUnavailable
 from shardline.services.addresses import parse_address
 from shardline.spark.executor.delivery import Counts, Delivering
-from shardline.spark.logs import log_to_stderr
+from shardline.consumer.logs import log_to_stderr
 from shardline.spark.process_metrics import DELIVERIES, add_to_tally
 
 if TYPE_CHECKING:

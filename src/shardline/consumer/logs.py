@@ -1,7 +1,7 @@
 """The log lines of Spark's Python processes: one line each, where whoever started Spark sees them.
 
-A source's process and the tasks' workers begin with no logging set up. What they write to their
-error stream Spark passes on to the driver's, or to the executor's log on a cluster.
+The processes of a source, of a task and of a runner begin with no logging set up. What they
+write to their error stream Spark passes on to the driver, or to the log of an executor.
 """
 
 from __future__ import annotations

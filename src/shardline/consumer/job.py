@@ -1,0 +1,62 @@
+"""What one worker is to do: streams, app, consumer and settings, as a value that travels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from shardline.consumer.pipeline import PipelineLimits
+from shardline.core.leasing.times import LeaseTimes
+from shardline.core.positions import LATEST, Latest
+from shardline.services.access import Access
+from shardline.services.addresses import parse_address
+
+if TYPE_CHECKING:
+    from shardline.core.positions import AtTime, TrimHorizon
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSource:
+    """One stream that a consumer reads."""
+
+    address: str
+    access: Access = field(default_factory=Access)
+    wire: str = "json"
+
+    @property
+    def name(self) -> str:
+        """The name under which its leases are kept."""
+        return parse_address(self.address).stream_name
+
+
+@dataclass(frozen=True, slots=True)
+class LeasePlace:
+    """Where the leases of an app are kept."""
+
+    address: str
+    access: Access = field(default_factory=Access)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The work of one consumer. It travels to executors, so it never holds a secret."""
+
+    streams: tuple[StreamSource, ...]
+    app: str
+    leases: LeasePlace
+    consumer: bytes
+    """The user's consumer, pickled: each lease of a shard gets an object of its own."""
+    start: TrimHorizon | Latest | AtTime = LATEST
+    times: LeaseTimes = field(default_factory=LeaseTimes)
+    limits: PipelineLimits = field(default_factory=PipelineLimits)
+    memory_bytes: int = 512 * 1024 * 1024
+    """The most that all pipelines of one worker read ahead together."""
+    stall_seconds: float = 600.0
+    """A call of the consumer that takes longer is abandoned, and its shard given up."""
+    stop_seconds: float = 30.0
+    """How long a worker that stops waits for the calls at hand."""
+    go_on_after_gaps: bool = False
+    expect_app: bool = False
+    """Refuse to start an app that has no leases in the table yet."""
+    run_id: str | None = None
+    """The run that a launcher wrote down: a worker that cannot find it takes nothing."""

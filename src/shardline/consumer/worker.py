@@ -1,0 +1,244 @@
+"""A worker: holds leases through a coordinator for each stream, and runs a pipeline per shard.
+
+This is the keeper's half. It runs no user code: the pipelines live in a runner process, which it
+starts, watches, and replaces when it dies or hangs. The same worker runs in a Spark task and in a
+plain process.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
+
+from shardline.consumer.messages import (
+    Acknowledged,
+    FinishPipeline,
+    GapFound,
+    KeyParked,
+    LeasesValid,
+    PipelineFailed,
+    PipelineFinished,
+    PipelineHalted,
+    PipelineKey,
+    PipelineStalled,
+    Pulse,
+    Quit,
+    ShardProcessed,
+    StartPipeline,
+    StopPipeline,
+)
+from shardline.errors import LeaseLost
+from shardline.services.steps import Pause
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from shardline.consumer.messages import Counts, FromRunner, ToRunner
+    from shardline.core.leasing.work import Held
+    from shardline.leases.coordinator import Coordinator
+    from shardline.services.steps import Steps
+
+logger = logging.getLogger(__name__)
+
+_RECEIVE_SECONDS: Final = 0.2
+_FIRST_RESTART_SECONDS: Final = 1.0
+_LONGEST_RESTART_SECONDS: Final = 30.0
+_HEALTHY_SECONDS: Final = 60.0
+
+
+class RunnerLink(Protocol):
+    """A runner as its keeper sees it. See `consumer.link.RunnerProcess`."""
+
+    def send(self, message: ToRunner) -> None:
+        """Send a message; one to a dead runner is dropped."""
+
+    def receive(self, timeout_seconds: float) -> FromRunner | None:
+        """Return the next message, or None. Raises EOFError when the runner is gone."""
+
+    def kill(self) -> None:
+        """End the runner at once."""
+
+    def wait(self, timeout_seconds: float) -> None:
+        """Wait for the runner to end by itself, then end it."""
+
+
+class StreamWork:
+    """Passes what one stream's coordinator decides on to the runner."""
+
+    def __init__(self, stream_name: str, worker: Worker) -> None:
+        self._stream_name = stream_name
+        self._worker = worker
+
+    def start(self, shard_id: str, epoch: int, lease: Held) -> None:
+        """Start a pipeline under a lease that was just taken."""
+        self._worker.start(PipelineKey(self._stream_name, shard_id, epoch), lease)
+
+    def finish(self, shard_id: str, epoch: int) -> None:
+        """Finish a pipeline: another worker waits for its shard."""
+        self._worker.send(FinishPipeline(PipelineKey(self._stream_name, shard_id, epoch)))
+
+    def stop(self, shard_id: str, epoch: int) -> None:
+        """Stop a pipeline: its lease is lost."""
+        self._worker.stop(PipelineKey(self._stream_name, shard_id, epoch))
+
+
+class Worker:
+    """One worker of an app. `keep_steps` is its main loop, until `stop_requested` returns true."""
+
+    def __init__(
+        self,
+        make_runner: Callable[[], RunnerLink],
+        *,
+        stop_requested: Callable[[], bool],
+        silence_seconds: float,
+        stop_seconds: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self.coordinators: Mapping[str, Coordinator] = {}
+        self.counts: Counts | None = None
+        self._make_runner = make_runner
+        self._stop_requested = stop_requested
+        self._silence_seconds = silence_seconds
+        self._stop_seconds = stop_seconds
+        self._clock = clock
+        self._runner: RunnerLink | None = None
+        self._runner_started_at = 0.0
+        self._heard_at = 0.0
+        self._restarts = 0
+        self._running: set[PipelineKey] = set()
+        self._valid_until = float("-inf")
+
+    # --- what coordinators decide ----------------------------------------------------------------
+
+    def start(self, key: PipelineKey, lease: Held) -> None:
+        """Start a pipeline, after the runner has heard until when its lease is valid."""
+        self._running.add(key)
+        self._send_validity()
+        self.send(StartPipeline(key, lease.checkpoint, lease.as_of, self._parked(key)))
+
+    def stop(self, key: PipelineKey) -> None:
+        """Stop a pipeline."""
+        self._running.discard(key)
+        self.send(StopPipeline(key))
+
+    def send(self, message: ToRunner) -> None:
+        """Send a message to the runner, if there is one."""
+        if self._runner is not None:
+            self._runner.send(message)
+
+    # --- the main loop ---------------------------------------------------------------------------
+
+    def keep_steps(self) -> Steps[None]:
+        """Keep a runner at work until a stop is requested; then finish, and give everything back."""
+        while not self._stop_requested():
+            if self._runner is None:
+                yield from self._start_runner()
+            yield from self._exchange()
+        yield from self._leave()
+
+    def _start_runner(self) -> Steps[None]:
+        if self._restarts:
+            pause = min(
+                _LONGEST_RESTART_SECONDS, _FIRST_RESTART_SECONDS * 2.0 ** (self._restarts - 1)
+            )
+            yield Pause(pause)
+        self._runner = yield self._make_runner
+        self._runner_started_at = self._heard_at = self._clock()
+
+    def _exchange(self) -> Steps[None]:
+        """Receive one message, if there is one, and renew what the runner knows."""
+        runner = self._runner
+        if runner is None:
+            return
+        self._send_validity()
+        try:
+            message = yield partial(runner.receive, _RECEIVE_SECONDS)
+        except (EOFError, OSError):
+            yield from self._replace_runner("died")
+            return
+        now = self._clock()
+        if message is not None:
+            self._heard_at = now
+            self.handle(message)
+        elif now - self._heard_at > self._silence_seconds:
+            yield from self._replace_runner(f"did not answer for {now - self._heard_at:.0f} s")
+
+    def handle(self, message: FromRunner) -> None:
+        """Pass on what a pipeline reports; what comes under a lost lease is dropped."""
+        if isinstance(message, Pulse):
+            self.counts = message.counts
+            return
+        try:
+            self._report(message)
+        except LeaseLost as lost:
+            logger.warning("%s", str(lost).splitlines()[0])
+            self.send(StopPipeline(message.key))
+
+    def _report(self, message: FromRunner) -> None:
+        match message:
+            case Acknowledged(key, position, as_of, lag_ms):
+                self._coordinator(key).checkpoint(key.shard_id, key.epoch, position, as_of, lag_ms)
+            case ShardProcessed(key):
+                self._running.discard(key)
+                self._coordinator(key).complete(key.shard_id, key.epoch)
+            case PipelineFinished(key):
+                self._running.discard(key)
+                self._coordinator(key).finish(key.shard_id, key.epoch)
+            case KeyParked(key, record_key, letter_id):
+                self._coordinator(key).park(key.shard_id, key.epoch, record_key, letter_id)
+            case GapFound(key, text):
+                self._coordinator(key).note_gap(key.shard_id, key.epoch, text)
+            case PipelineHalted(key, reason):
+                self._running.discard(key)
+                logger.error("%s is halted: %s", key.shard_id, reason)
+                self._coordinator(key).halt(key.shard_id, key.epoch, reason)
+            case PipelineFailed(key, reason):
+                self._give_up(key, reason)
+            case PipelineStalled(key, seconds):
+                self._give_up(key, f"its consumer did not return for {seconds:.0f} s")
+            case Pulse():
+                pass
+
+    def _give_up(self, key: PipelineKey, reason: str) -> None:
+        self._running.discard(key)
+        self._coordinator(key).give_up(key.shard_id, key.epoch, reason)
+
+    def _replace_runner(self, what: str) -> Steps[None]:
+        """Take every lease anew after the runner is gone: no epoch is worked under twice."""
+        runner, self._runner = self._runner, None
+        logger.error("the process that runs the consumer %s; starting another", what)
+        if runner is not None:
+            yield runner.kill
+        healthy = self._clock() - self._runner_started_at > _HEALTHY_SECONDS
+        self._restarts = 1 if healthy else self._restarts + 1
+        for key in sorted(self._running):
+            try:
+                self._give_up(key, f"the process that ran its consumer {what}")
+            except LeaseLost:
+                continue
+
+    def _leave(self) -> Steps[None]:
+        """Let every pipeline finish the delivery at hand, then give the leases back."""
+        deadline = self._clock() + self._stop_seconds
+        for key in sorted(self._running):
+            self.send(FinishPipeline(key))
+        while self._running and self._runner is not None and self._clock() < deadline:
+            yield from self._exchange()
+        for coordinator in self.coordinators.values():
+            yield partial(coordinator.leave, max(1.0, deadline - self._clock()))
+        if self._runner is not None:
+            self.send(Quit())
+            yield partial(self._runner.wait, 2.0)
+
+    def _send_validity(self) -> None:
+        until = min((c.valid_until() for c in self.coordinators.values()), default=float("-inf"))
+        if until != self._valid_until:
+            self._valid_until = until
+            self.send(LeasesValid(until))
+
+    def _coordinator(self, key: PipelineKey) -> Coordinator:
+        return self.coordinators[key.stream_name]
+
+    def _parked(self, key: PipelineKey) -> frozenset[str]:
+        return frozenset(self._coordinator(key).parked(key.shard_id))
