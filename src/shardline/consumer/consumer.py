@@ -97,19 +97,19 @@ class ShardConsumer(ABC):
         """Process records of one shard. Returning acknowledges them; raising does not."""
 
     def shard_started(self, shard_id: str, fence: Fence) -> None:  # noqa: B027 - may be left out
-        """Called before the first records of a shard under a new lease."""
+        """Prepare for a shard: called before its first records under a new lease."""
 
     def shard_ended(self, shard_id: str) -> None:  # noqa: B027
-        """Called when a closed shard was processed to its end. May come again after a crash."""
+        """Finish a shard: called when all of it is processed; may come again after a crash."""
 
     def shard_released(self, shard_id: str) -> None:  # noqa: B027
-        """Called after the last records under a lease that is handed over or given back."""
+        """Leave a shard that is handed over or given back: called after its last records."""
 
     def lease_lost(self, shard_id: str) -> None:  # noqa: B027
-        """Called when the lease is gone; may come from another thread, while `process` runs."""
+        """Drop a shard whose lease is gone: may be called by another thread during `process`."""
 
     def record_failed(self, record: Any, error: Exception) -> None:  # noqa: B027
-        """Called for each record that is given up on, before the policy acts.
+        """Note a record that is given up on: called before the policy acts.
 
         That is before the record is written to the dead letters, or before the shard is halted.
         Where the batch was not taken apart, it is called for each record of the batch. What it

@@ -77,7 +77,7 @@ class _FolderOfLetters:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def write(self, batch: ShardBatch, reason: str) -> None:
+    def write(self, batch: ShardBatch, reason: str) -> tuple[str, ...]:
         """Append to the shard's file, and wait for the disk."""
         self._folder.mkdir(parents=True, exist_ok=True)
         name = re.sub(r"[^A-Za-z0-9_-]", "_", batch.shard_id)
@@ -86,6 +86,7 @@ class _FolderOfLetters:
                 file.write(json.dumps(letter, ensure_ascii=False) + "\n")
             file.flush()
             os.fsync(file.fileno())
+        return tuple(letter["id"] for letter in letters(batch, reason))
 
 
 class _TableOfLetters:
@@ -93,7 +94,7 @@ class _TableOfLetters:
         self._calls = calls
         self._table_name = table_name
 
-    def write(self, batch: ShardBatch, reason: str) -> None:
+    def write(self, batch: ShardBatch, reason: str) -> tuple[str, ...]:
         """Put one item for each record; writing it again changes nothing."""
         for letter in letters(batch, reason):
             self._calls.call(
@@ -105,6 +106,7 @@ class _TableOfLetters:
                     "letter": {"S": json.dumps(letter, ensure_ascii=False)},
                 },
             )
+        return tuple(letter["id"] for letter in letters(batch, reason))
 
 
 class _StreamOfLetters:
@@ -113,7 +115,7 @@ class _StreamOfLetters:
         self._stream_name = stream_name
         self._patience = patience
 
-    def write(self, batch: ShardBatch, reason: str) -> None:
+    def write(self, batch: ShardBatch, reason: str) -> tuple[str, ...]:
         """Put one record for each, under its own partition key where it has one."""
         entries: list[dict[str, Any]] = []
         size = 0
@@ -126,6 +128,7 @@ class _StreamOfLetters:
             entries.append({"PartitionKey": key, "Data": data})
             size += len(data)
         self._put(entries)
+        return tuple(letter["id"] for letter in letters(batch, reason))
 
     def _put(self, entries: list[dict[str, Any]]) -> None:
         """Put until all are taken: one call may take some and refuse others."""

@@ -86,7 +86,6 @@ class Delivery:
         shard_id: str,
         epoch: int,
         *,
-        cancelled: Callable[[], bool],
         letters: LetterBox | None = None,
         parked: Iterable[str] = (),
         park: Callable[[str, str], Call] | None = None,
@@ -109,13 +108,21 @@ class Delivery:
         self._consumer = consumer
         self._shard_id = shard_id
         self._epoch = epoch
-        self._cancelled = cancelled
+        self._cancelled = False
         self._letters = letters
         self._parked = pa.array(sorted(set(parked)), pa.string())
         self._park = park or _cannot_park
         self._hash_key = hash_key
         self._change_of = change_of
         self._numbers = count(1)
+
+    def cancel(self) -> None:
+        """Stop between two calls: the lease is gone. The batch at hand is told."""
+        self._cancelled = True
+
+    def cancelled(self) -> bool:
+        """Return true if the lease is gone."""
+        return self._cancelled
 
     @property
     def parked(self) -> frozenset[str]:
@@ -232,10 +239,10 @@ class Delivery:
         return part.filter(pc.invert(parked)), part.filter(parked)
 
     def _batch(self, part: pa.RecordBatch) -> ShardBatch:
-        return ShardBatch(self._shard_id, self.fence(), part, self._change_of, self._cancelled)
+        return ShardBatch(self._shard_id, self.fence(), part, self._change_of, self.cancelled)
 
     def _require_lease(self, cause: Exception | None = None) -> None:
-        if self._cancelled():
+        if self._cancelled:
             raise Cancelled(
                 f"{self._shard_id}: the lease of epoch {self._epoch} is gone"
             ) from cause

@@ -67,7 +67,7 @@ class DeadLetter:
     """How often to try the whole batch, and then each single record, before giving up on it."""
     most_parked_keys: int = MOST_PARKED_KEYS
     """With `per="key"`: the shard is halted instead of parking one key more than this."""
-    pauses: Retry = field(default=Retry(), repr=False)
+    pauses: Retry = field(default_factory=Retry, repr=False)
     """How long to wait between the attempts. Its own `attempts` are not used."""
 
     def __post_init__(self) -> None:

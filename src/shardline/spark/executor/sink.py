@@ -16,7 +16,6 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from shardline.consumer.consumer import ShardConsumer
 from shardline.consumer.dead_letters import open_dead_letters
 from shardline.consumer.policies import DeadLetter
 from shardline.leases.address import open_table
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from shardline.consumer.consumer import ShardConsumer
     from shardline.leases.port import LeaseTable
     from shardline.spark.options import Connection, LeaseOptions
 

@@ -55,8 +55,9 @@ class Recorder(ShardConsumer):
 class Aside:
     letters: list[tuple[list[int], str]] = field(default_factory=list)
 
-    def write(self, batch: ShardBatch, reason: str) -> None:
+    def write(self, batch: ShardBatch, reason: str) -> tuple[str, ...]:
         self.letters.append(([int(record.data) for record in batch.records], reason))
+        return ()
 
 
 def deliver(
@@ -187,7 +188,7 @@ def test_dead_letters_by_batch_put_the_batch_aside_whole() -> None:
 @pytest.mark.case("R-01")
 def test_a_letter_that_cannot_be_kept_stops_the_worker() -> None:
     class Full(Aside):
-        def write(self, batch: ShardBatch, reason: str) -> None:  # noqa: ARG002
+        def write(self, batch: ShardBatch, reason: str) -> tuple[str, ...]:  # noqa: ARG002
             raise OSError("disk full")
 
     consumer = Recorder(DeadLetter("file:///x"), {2: 99})
