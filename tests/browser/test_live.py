@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 FIRST, SECOND = "shardId-000000000000", "shardId-000000000001"
 TOKEN = "open sesame"  # noqa: S105
 STREAM_AGE_SECONDS = 300
-"""No shard can be further behind than it is old."""
+"""The lag of a shard is at most its age."""
 
 
 class Live:
@@ -130,7 +130,7 @@ def test_lag_moves_and_the_unread_part_with_it(live: Live, visit: Visit) -> None
     band(page, FIRST).locator(".flow.unread").first.wait_for()
     read = band(page, FIRST).locator(".flow:not(.unread)")
     assert read.count() == 0
-    assert row(page, FIRST).inner_text().count("5 min") == 2  # as far behind as it is old
+    assert row(page, FIRST).inner_text().count("5 min") == 2  # the lag is as high as the age
     live.progress(FIRST, 2, ago_seconds=0)
     read.first.wait_for(state="attached")
     assert row(page, FIRST).inner_text().count("5 min") == 1
@@ -142,16 +142,16 @@ def test_a_lease_is_released_with_the_token_and_only_with_it(live: Live, visit: 
     row(page, FIRST).click()
     page.get_by_label("Token").fill(TOKEN)
     page.get_by_role("button", name="Release this lease").click()
-    page.get_by_text("worker-a gave up …000").wait_for()
+    page.get_by_text("worker-a released …000").wait_for()
     assert live.row(FIRST).lease_owner is None
 
 
-def test_a_service_that_is_gone_is_said_and_the_last_picture_stays(
+def test_a_service_that_is_gone_is_said_and_the_last_snapshot_stays(
     live: Live, visit: Visit
 ) -> None:
     page = visit(live.page.url)
     band(page, FIRST).wait_for()
     live.kinesis.delete_stream(StreamName="orders")
-    page.locator("#notice").get_by_text("What you see is what was last seen").wait_for()
+    page.locator("#notice").get_by_text("The page shows the last observation").wait_for()
     assert page.locator("#river g.shard").count() == 2
     assert page.locator("#link").get_attribute("data-state") == "stale"

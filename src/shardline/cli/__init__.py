@@ -36,11 +36,11 @@ leases.command(epilog=example(f"shardline leases reset {_LEASED} --all --to 2h -
 app.add_typer(
     leases,
     name="leases",
-    help="Who holds which shard, and how far it is; release and reset.",
+    help="Owners and checkpoints of the shards; release and reset.",
     epilog=example(f"shardline leases {_LEASED}"),
 )
 
 
 def main() -> None:
-    """Run the program: what `shardline` on the command line calls."""
+    """Run the program; the entry point of `shardline`."""
     app(prog_name="shardline")

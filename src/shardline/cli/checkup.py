@@ -1,4 +1,4 @@
-"""The checks of `shardline doctor`: each tries the real thing and says what to do if it fails."""
+"""The checks of `shardline doctor`: each makes the real call, and names the remedy if it fails."""
 
 import importlib.util
 import os
@@ -11,12 +11,13 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from shardline.cli.options import Place
-from shardline.cli.program import for_command_line
+from shardline.cli.program import with_option_names
 from shardline.errors import ServiceUnreachable, ShardlineError, StreamNotFound
 
 if TYPE_CHECKING:
     from rich.text import Text
+
+    from shardline.services.access import Access
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_SPARK = (4, 2)
@@ -28,7 +29,7 @@ _EXTRAS = {
 
 
 class Outcome(StrEnum):
-    """How a check ended."""
+    """The result of a check."""
 
     FINE = "fine"
     MISSING = "missing"
@@ -53,15 +54,15 @@ class Finding:
 
     @property
     def bad(self) -> bool:
-        """Say whether something that is needed is missing."""
+        """True if something required is missing."""
         return self.outcome is Outcome.MISSING
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return plain values for `json.dumps`."""
         return {**asdict(self), "ok": not self.bad}
 
     def line(self, width: int) -> "Text":
-        """Write the finding as one line."""
+        """Return the finding as one line of text."""
         from rich.text import Text
 
         sign, style = _SIGNS[self.outcome]
@@ -73,10 +74,10 @@ class Finding:
 
 
 class Checkup:
-    """Looks at this machine and, through the options given, at AWS."""
+    """Checks this machine and, with the given access, AWS."""
 
-    def __init__(self, region: str | None, endpoint_url: str | None, profile: str | None) -> None:
-        self._place = Place(region=region, endpoint_url=endpoint_url, profile=profile)
+    def __init__(self, access: "Access") -> None:
+        self._access = access
 
     def machine(self) -> Iterator[Finding]:
         """Check Python, Spark, Java and the extras."""
@@ -94,13 +95,12 @@ class Checkup:
     def aws(self, *, needed: bool) -> Iterator[Finding]:
         """Check region, credentials and whether the endpoint answers.
 
-        They are needed only by who asks about a stream or a table: a first look at this machine
-        should not end badly because it has never heard of AWS.
+        If they are not `needed`, what is missing is reported as optional.
         """
-        from shardline.services.access import Access, make_client
+        from shardline.services.access import make_client
 
         try:
-            client = make_client("kinesis", Access(**self._place))
+            client = make_client("kinesis", self._access)
         except ShardlineError as error:
             finding = _from_error("region", error)
             yield finding if needed else replace(finding, outcome=Outcome.OPTIONAL)
@@ -114,13 +114,12 @@ class Checkup:
         client.close()
 
     def stream(self, address: str) -> Iterator[Finding]:
-        """Describe, list and read a stream, as every reader must."""
+        """Check that the stream can be described, listed and read."""
         from shardline.core.positions import TRIM_HORIZON
-        from shardline.services.access import Access
         from shardline.services.connection import connect
 
         try:
-            service = connect(address, Access(**self._place))
+            service = connect(address, self._access)
         except ShardlineError as error:
             yield _from_error("stream", error)
             return
@@ -138,7 +137,7 @@ class Checkup:
             except ShardlineError as error:
                 yield _from_error("may describe", error)
                 if isinstance(error, StreamNotFound | ServiceUnreachable):
-                    return  # the others would only say so again
+                    return  # the other checks would fail for the same reason
             yield _try("may list", lambda: f"{len(service.list_shards())} shards")
             yield _try("may read", read_one)
         finally:
@@ -147,14 +146,11 @@ class Checkup:
     def lease_table(
         self, address: str, app: str | None, endpoint_url: str | None
     ) -> Iterator[Finding]:
-        """Read from a lease table; creates nothing."""
+        """Check that the lease table can be read. Creates nothing."""
         from shardline.leases.address import open_table
-        from shardline.services.access import Access
 
         try:
-            place = self._place.copy()
-            place["endpoint_url"] = endpoint_url
-            table = open_table(address, Access(**place))
+            table = open_table(address, replace(self._access, endpoint_url=endpoint_url))
         except ShardlineError as error:
             yield _from_error("lease table", error)
             return
@@ -174,7 +170,7 @@ class Checkup:
 
         remedy = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run `aws configure`"
         try:
-            session = botocore.session.Session(profile=self._place["profile"])
+            session = botocore.session.Session(profile=self._access.profile)
             credentials = session.get_credentials()
         except BotoCoreError as error:
             return Finding("credentials", Outcome.MISSING, str(error), remedy)
@@ -237,7 +233,7 @@ def _try(name: str, action: Callable[[], str]) -> Finding:
 
 
 def _from_error(name: str, error: ShardlineError) -> Finding:
-    return Finding(name, Outcome.MISSING, for_command_line(error))
+    return Finding(name, Outcome.MISSING, with_option_names(error))
 
 
 def _described(description: Any) -> str:

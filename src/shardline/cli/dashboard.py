@@ -1,4 +1,4 @@
-"""`shardline dashboard`: what is going on, live, as a page on this machine."""
+"""`shardline dashboard`: a live page of a stream, on this machine."""
 
 import threading
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +10,6 @@ from shardline.cli.options import (
     EndpointUrl,
     LeaseEndpointUrl,
     LeaseTable,
-    Place,
     Profile,
     Region,
 )
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from shardline.observation.watch import LiveWatch
 
 _PATIENCE_SECONDS = 5.0
-"""A page that is watched should rather say what is wrong than wait."""
+"""How long a call may take before the page shows the failure."""
 
 
 def dashboard(
@@ -28,16 +27,16 @@ def dashboard(
     ],
     app: App = None,
     lease_table: LeaseTable = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8765,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 means any free port.")] = 8765,
     token: Annotated[
         str | None,
         typer.Option(
             envvar="SHARDLINE_DASHBOARD_TOKEN",
-            help="Allow actions (releasing a lease) to whoever knows it; read-only without.",
+            help="Whoever knows it may release leases and see the payloads of dead letters.",
         ),
     ] = None,
     every: Annotated[
-        float, typer.Option(min=0.2, metavar="SECONDS", help="How often to look.")
+        float, typer.Option(min=0.2, metavar="SECONDS", help="How often the stream is observed.")
     ] = 2.0,
     dead_letters: Annotated[
         str | None,
@@ -49,7 +48,7 @@ def dashboard(
     measure: Annotated[
         bool,
         typer.Option(
-            "--measure", help="Count records per second, by reading each open shard at every look."
+            "--measure", help="Measure records per second, by reading each open shard every time."
         ),
     ] = False,
     region: Region = None,
@@ -57,14 +56,14 @@ def dashboard(
     lease_endpoint_url: LeaseEndpointUrl = None,
     profile: Profile = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print one snapshot as JSON, and serve nothing.")
+        bool, typer.Option("--json", help="Print one snapshot as JSON and exit.")
     ] = False,
 ) -> None:
-    """Serve a page that shows the stream live: lineage over time, owners, lag, what happened.
+    """Serve a page that shows a stream live: lineage over time, owners, lag and events.
 
     It listens on 127.0.0.1 only. From another machine: ssh -L 8765:127.0.0.1:8765 HOST.
     """
-    from shardline.cli.leases.tables import lease_table_for
+    from shardline.cli.leases.tables import open_lease_table
     from shardline.cli.output import print_json
     from shardline.errors import ConfigurationError
     from shardline.observation.dead_letter_reader import open_letters
@@ -75,16 +74,17 @@ def dashboard(
     from shardline.services.connection import connect
 
     if token is not None and len(token) < 8:
-        raise ConfigurationError(
-            "--token is too short to keep anybody out: use 8 characters or more"
-        )
-    place = Place(region=region, endpoint_url=endpoint_url, profile=profile)
-    lease_place = Place(region=region, endpoint_url=lease_endpoint_url, profile=profile)
-    letters = open_letters(dead_letters, **place) if dead_letters else None
-    service = connect(stream, Access(**place), patience=Patience(total_seconds=_PATIENCE_SECONDS))
+        raise ConfigurationError("--token is too short: use 8 characters or more")
+    access = Access(region=region, endpoint_url=endpoint_url, profile=profile)
+    letters = (
+        open_letters(dead_letters, region=region, endpoint_url=endpoint_url, profile=profile)
+        if dead_letters
+        else None
+    )
+    service = connect(stream, access, patience=Patience(total_seconds=_PATIENCE_SECONDS))
     meter = Meter(service) if measure else None
     try:
-        with lease_table_for(app, lease_table, lease_place) as table:
+        with open_lease_table(app, lease_table, access, lease_endpoint_url) as table:
             watch = LiveWatch(stream, service, table, app, meter, letters)
             if as_json:
                 print_json(watch.snapshot().to_json())
@@ -103,6 +103,6 @@ def _serve(
 
     actions = {"release": watch.release} if with_leases else {}
     with PageServer(watch, port=port, token=token, actions=actions, interval_seconds=every) as page:
-        mode = "actions need the token" if token else "read-only"
-        typer.echo(f"shardline dashboard: {page.url} ({mode}). Ctrl-C ends it.")
+        mode = "actions and payloads need the token" if token else "read-only"
+        typer.echo(f"shardline dashboard: {page.url} ({mode}). Ctrl-C stops it.")
         threading.Event().wait()

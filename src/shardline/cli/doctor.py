@@ -27,18 +27,19 @@ def doctor(
     profile: Profile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check what shardline needs, a line each, with the remedy for what is missing.
+    """Check what shardline needs, one line each, with the remedy for what is missing.
 
-    Nothing is written anywhere. Ends with exit code 1 if something that is needed is missing;
-    AWS is, where a stream or a lease table is named.
+    Nothing is written anywhere. The exit code is 1 if something required is missing. AWS is
+    required only if a stream or a lease table is named.
     """
     from shardline.cli.checkup import Checkup, Finding
     from shardline.cli.output import print_json, wide_console
     from shardline.cli.program import ExitCode
+    from shardline.services.access import Access
 
-    checkup = Checkup(region, endpoint_url, profile)
-    asked = stream is not None or lease_table is not None
-    findings: list[Finding] = [*checkup.machine(), *checkup.aws(needed=asked)]
+    checkup = Checkup(Access(region=region, endpoint_url=endpoint_url, profile=profile))
+    aws_needed = stream is not None or lease_table is not None
+    findings: list[Finding] = [*checkup.machine(), *checkup.aws(needed=aws_needed)]
     if stream is not None:
         findings += checkup.stream(stream)
     if lease_table is not None:

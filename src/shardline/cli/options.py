@@ -15,19 +15,19 @@ Region = Annotated[
 ]
 EndpointUrl = Annotated[
     str | None,
-    typer.Option(help="Another server than AWS, such as http://127.0.0.1:4567 (shardline local)."),
+    typer.Option(help="A server other than AWS, such as http://127.0.0.1:4567 (shardline local)."),
 ]
 Profile = Annotated[str | None, typer.Option(help="A profile of your AWS configuration.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 App = Annotated[
-    str | None, typer.Option(help="The application whose progress to show; with --lease-table.")
+    str | None, typer.Option(help="The application whose progress is shown; needs --lease-table.")
 ]
 LeaseTable = Annotated[
     str | None,
     typer.Option(help="dynamodb://TABLE, sqlite:///FILE or postgresql://HOST/DATABASE."),
 ]
 LeaseEndpointUrl = Annotated[
-    str | None, typer.Option(help="Another DynamoDB than AWS's, for the lease table.")
+    str | None, typer.Option(help="A DynamoDB other than AWS, for the lease table.")
 ]
 
 

@@ -1,4 +1,4 @@
-"""How commands print: for people on a terminal, plainly into a file, as JSON for programs."""
+"""Output of commands: for people on a terminal, plain text into a file, JSON for programs."""
 
 import json
 import math
@@ -15,7 +15,7 @@ _WIDTH_WITHOUT_TERMINAL = 200
 
 
 def wide_console(*, stderr: bool = False) -> "Console":
-    """Return a console that cuts no line short, and writes no control codes, into a file."""
+    """Return a console that, into a file, truncates no line and writes no control codes."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
@@ -29,13 +29,13 @@ def print_json(value: object) -> None:
 
 
 def print_json_line(**values: object) -> None:
-    """Print values as one line of JSON, at once: programs read along."""
+    """Print values as one line of JSON, and flush: programs read along."""
     typer.echo(json.dumps(values, default=_plain, ensure_ascii=False))
     sys.stdout.flush()
 
 
 def duration(seconds: float | None) -> str:
-    """Write a duration as people say it: 12s, 5m, 3h, 2d; a dash where it is not known."""
+    """Return a duration as 12s, 5m, 3h or 2d, or a dash if it is not known."""
     if seconds is None or math.isnan(seconds):
         return "–"
     seconds = max(0.0, seconds)
@@ -48,7 +48,7 @@ def duration(seconds: float | None) -> str:
 
 
 def printable(text: str) -> str:
-    """Escape what a terminal would act on: a record must not move the cursor or ring the bell."""
+    """Return text with control characters escaped, so that no record can control the terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

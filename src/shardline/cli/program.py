@@ -1,4 +1,4 @@
-"""What all commands have in common: `--version`, `--debug`, errors in one line, exit codes."""
+"""What all commands share: `--version`, `--debug`, errors in one line, exit codes."""
 
 import os
 import re
@@ -29,7 +29,7 @@ _REPEATED_SECONDS = 10.0
 
 
 class ExitCode(IntEnum):
-    """What the shell is told."""
+    """The exit codes of the program."""
 
     OK = 0
     FAILED = 1
@@ -40,17 +40,17 @@ class ExitCode(IntEnum):
 
 
 _MEANINGS = {
-    ExitCode.OK: "fine",
-    ExitCode.FAILED: "something was found wrong, or an error of our own",
+    ExitCode.OK: "success",
+    ExitCode.FAILED: "a check failed, or an internal error",
     ExitCode.USAGE: "wrong option, address, position or credentials",
     ExitCode.SERVICE: "the service or the lease table refused, or did not answer",
-    ExitCode.GAP: "records are gone that were not read",
+    ExitCode.GAP: "records expired before they were read",
     ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
 }
 
 
 def exit_code_of(error: ShardlineError) -> ExitCode:
-    """Return what the shell is told about an error."""
+    """Return the exit code for an error."""
     match error:
         case ConfigurationError() | InvalidPosition():
             return ExitCode.USAGE
@@ -62,14 +62,14 @@ def exit_code_of(error: ShardlineError) -> ExitCode:
 
 
 def example(*lines: str) -> str:
-    """Write the epilog of a command's help: lines to copy and run."""
+    """Return the epilog of a command's help: example lines to copy and run."""
     return "[bold]Example[/bold]  " + "\n\n".join(lines)
 
 
-def for_command_line(error: object) -> str:
-    """Write an error in one line, with options where the library's speaks of arguments."""
+def with_option_names(error: object) -> str:
+    """Return a message in one line, with the names of arguments replaced by those of options."""
     line = " ".join(str(error).split()).replace("option startingPosition: ", "--start: ")
-    line = line.replace(" or role_arn=…", "")  # which no command has
+    line = line.replace(" or role_arn=…", "")  # no command has this option
     if line.startswith("the lease table "):
         line = line.replace("endpoint_url", "lease_endpoint_url")
     return _ARGUMENT.sub(_option, line)
@@ -80,46 +80,46 @@ def _option(found: re.Match[str]) -> str:
     return f"--{name} …" if found[1] else f"--{name}"
 
 
-def say_error(error: object) -> None:
-    """Write one line to the error stream."""
-    typer.secho(f"error: {for_command_line(error)}", err=True, fg=typer.colors.RED)
+def print_error(error: object) -> None:
+    """Print an error as one line on stderr."""
+    typer.secho(f"error: {with_option_names(error)}", err=True, fg=typer.colors.RED)
 
 
 class Program(TyperGroup):
-    """The commands as one program: an error of ours is one line, never a traceback."""
+    """The command group: prints a `ShardlineError` as one line, without a traceback."""
 
     EXIT_CODES: ClassVar[str] = "[bold]Exit codes[/bold]  " + " · ".join(
         f"[bold]{code.value}[/bold] {meaning}" for code, meaning in _MEANINGS.items()
     )
 
     def main(self, args: Any = None, prog_name: Any = None, *rest: Any, **more: Any) -> Any:
-        """Run as a program: a mistake in what was typed is one line, too."""
+        """Run as a program; a usage error is printed as one line, too."""
         if not more.pop("standalone_mode", True):
             return super().main(args, prog_name, *rest, **{**more, "standalone_mode": False})
         try:
             code = super().main(args, prog_name, *rest, **{**more, "standalone_mode": False})
         except typer.Abort:
-            say_error("nothing was done: it was not confirmed. With --yes it is not asked")
+            print_error("not confirmed, nothing was done. --yes skips the question")
             code = ExitCode.FAILED
         except Exception as error:
-            if not hasattr(error, "format_message"):  # which usage errors of every typer have
+            if not hasattr(error, "format_message"):  # only usage errors of typer have it
                 raise
             code = _explain(error)
         sys.exit(code if isinstance(code, int) else ExitCode.OK)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that was asked for."""
+        """Run the chosen command."""
         try:
             return super().invoke(ctx)
         except ShardlineError as error:
             if ctx.params.get("debug"):
                 raise
-            say_error(error)
+            print_error(error)
             raise typer.Exit(exit_code_of(error)) from None
         except KeyboardInterrupt:
             raise typer.Exit(ExitCode.INTERRUPTED) from None
         except BrokenPipeError:
-            # The reader of our output (`| head`) has gone: that is its right, and no error.
+            # The reader of the output (`| head`) has closed the pipe, which is not an error.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(128 + signal.SIGPIPE) from None
 
@@ -130,24 +130,24 @@ def _explain(usage_error: Any) -> int:
         usage_error.show()
     else:
         see = f" See: {context.command_path} --help" if context else ""
-        say_error(f"{usage_error.format_message().rstrip('.?')}.{see}")
+        print_error(f"{usage_error.format_message().rstrip('.?')}.{see}")
     return ExitCode.USAGE
 
 
-class _Sparing:
-    """Lets a line through once in a while: a retry a second is worth one, and not ten."""
+class _RepeatFilter:
+    """Drops log lines that were printed in the last seconds: ten retries are worth one line."""
 
     def __init__(self) -> None:
-        self._said_at: dict[tuple[str, str], float] = {}
+        self._printed_at: dict[tuple[str, str], float] = {}
 
     def filter(self, record: "LogRecord") -> bool:
-        """Say whether a line is new, or was not said of late. A line is known by its subject."""
+        """Return true if a line should be printed. Lines with the same first argument are equal."""
         first = str(record.args[0]) if isinstance(record.args, tuple) and record.args else ""
         line, now = (record.msg, first), time.monotonic()
-        if now - self._said_at.get(line, -_REPEATED_SECONDS) < _REPEATED_SECONDS:
+        if now - self._printed_at.get(line, -_REPEATED_SECONDS) < _REPEATED_SECONDS:
             return False
-        self._said_at[line] = now
-        record.msg, record.args = for_command_line(record.getMessage()), None
+        self._printed_at[line] = now
+        record.msg, record.args = with_option_names(record.getMessage()), None
         return True
 
 
@@ -165,22 +165,22 @@ def program(
         ),
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error, and what is logged.")
+        bool, typer.Option("--debug", help="Show the traceback of an error, and the log.")
     ] = False,
 ) -> None:
-    """Read streams that split and merge, every key in order, nothing lost."""
-    del show_version  # its callback has done it
+    """Read streams that split and merge: every key in order, nothing lost."""
+    del show_version  # handled by its callback
     import logging
 
     root = logging.getLogger()
-    if not root.handlers:  # inside another program its own are right
+    if not root.handlers:  # another program that embeds this has its own
         handler = logging.StreamHandler()
         handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
         root.addHandler(handler)
         root.setLevel(logging.DEBUG if debug else logging.WARNING)
         if not debug:
-            handler.addFilter(_Sparing())
+            handler.addFilter(_RepeatFilter())
     if debug:
-        # Signed requests and whole bodies are not ours to print.
+        # They would print signed requests and whole bodies.
         logging.getLogger("botocore").setLevel(logging.INFO)
         logging.getLogger("urllib3").setLevel(logging.INFO)

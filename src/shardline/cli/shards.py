@@ -1,4 +1,4 @@
-"""`shardline shards`: the lineage as a tree, with what waits for what."""
+"""`shardline shards`: the lineage as a tree."""
 
 import time
 from typing import Annotated
@@ -11,7 +11,6 @@ from shardline.cli.options import (
     EndpointUrl,
     LeaseEndpointUrl,
     LeaseTable,
-    Place,
     Profile,
     Region,
     StreamAddress,
@@ -26,31 +25,30 @@ def shards(
     endpoint_url: EndpointUrl = None,
     lease_endpoint_url: LeaseEndpointUrl = None,
     profile: Profile = None,
-    show_all: Annotated[
-        bool, typer.Option("--all", help="Do not fold old closed shards away.")
-    ] = False,
+    show_all: Annotated[bool, typer.Option("--all", help="Also show old closed shards.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the shards of a stream as a tree: which came from which, and what waits for what.
+    """Show the shards of a stream as a tree of parents and children.
 
-    With --app and --lease-table also: who works on each shard, how far it is, and why it waits.
+    With --app and --lease-table also the owner, state and lag of each shard.
     """
-    from shardline.cli.leases.tables import lease_table_for
+    from shardline.cli.leases.tables import open_lease_table
     from shardline.cli.output import print_json, wide_console
     from shardline.cli.tree import render
-    from shardline.observation.observation import look, views_of
+    from shardline.observation.observation import observe
+    from shardline.observation.views import shard_views
     from shardline.services.access import Access
     from shardline.services.connection import connect
 
-    lease_place = Place(region=region, endpoint_url=lease_endpoint_url, profile=profile)
-    service = connect(stream, Access(region=region, endpoint_url=endpoint_url, profile=profile))
+    access = Access(region=region, endpoint_url=endpoint_url, profile=profile)
+    service = connect(stream, access)
     try:
-        with lease_table_for(app, lease_table, lease_place) as table:
-            sighting = look(service, stream, time.time(), table, app)
+        with open_lease_table(app, lease_table, access, lease_endpoint_url) as table:
+            observation = observe(service, stream, time.time(), table, app)
     finally:
         service.close()
-    views = views_of(sighting)
+    views = shard_views(observation)
     if as_json:
         print_json({"stream": stream, "app": app, "shards": views})
     else:
-        render(views, sighting.at, wide_console(), with_app=app is not None, show_all=show_all)
+        render(views, observation.at, wide_console(), with_app=app is not None, show_all=show_all)

@@ -1,4 +1,4 @@
-"""What a person may write for a time or place in a stream: 10m, 2026-11-15T12:00Z, latest."""
+"""Positions as people type them: 10m, 2026-11-15T12:00Z, latest."""
 
 import re
 from datetime import datetime, timedelta
@@ -20,8 +20,8 @@ def parse_since(text: str, now: datetime) -> str | datetime:
     try:
         time = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise InvalidPosition(f"{text!r} is no time or place in a stream: {_FORMS}") from None
+        raise InvalidPosition(f"{text!r} is not a time or position in a stream: {_FORMS}") from None
     time = time if time.tzinfo else time.astimezone()
     if time > now:
-        raise InvalidPosition(f"{text!r} lies in the future: {_FORMS}")
+        raise InvalidPosition(f"{text!r} is in the future: {_FORMS}")
     return time

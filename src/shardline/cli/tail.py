@@ -1,4 +1,4 @@
-"""`shardline tail`: records as they come, in order."""
+"""`shardline tail`: records as they arrive, in order."""
 
 import time
 from datetime import UTC, datetime
@@ -7,22 +7,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shardline.cli.options import AsJson, EndpointUrl, Place, Profile, Region, StreamAddress
+from shardline.cli.options import AsJson, EndpointUrl, Profile, Region, StreamAddress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from shardline.services.access import Access
     from shardline.services.records import Record
     from shardline.streams.stream import Stream
 
 _QUIET_SECONDS = 2.0
-"""Without --follow the end is where nothing came for this long: an empty page proves nothing."""
+"""Without --follow, reading ends when nothing arrived for this long."""
 
 _PAUSE_SECONDS = 0.1
 
 
 class Format(StrEnum):
-    """How a record is printed."""
+    """Output formats of a record."""
 
     PRETTY = "pretty"
     JSON = "json"
@@ -37,37 +38,40 @@ def tail(
     key: Annotated[
         str | None,
         typer.Option(
-            help="Only this partition key; of a table, the item whose key has this VALUE, or "
-            "NAME=VALUE for one attribute of it."
+            help="Only this partition key. For a table: items whose key has this VALUE, or "
+            "NAME=VALUE for one attribute of the key."
         ),
     ] = None,
     shard: Annotated[str | None, typer.Option(help="Only records of this shard.")] = None,
     follow: Annotated[
-        bool, typer.Option("--follow/--no-follow", help="Wait for more, or end at the newest.")
+        bool, typer.Option("--follow/--no-follow", help="Wait for more records, or end at the tip.")
     ] = True,
     most: Annotated[
-        int | None, typer.Option("--max", min=1, help="End after so many records.")
+        int | None, typer.Option("--max", min=1, help="End after this many records.")
     ] = None,
     form: Annotated[
-        Format, typer.Option("--format", help="raw writes the payload's bytes and a newline.")
+        Format, typer.Option("--format", help="raw writes the bytes of the payload and a newline.")
     ] = Format.PRETTY,
     as_json: AsJson = False,
     region: Region = None,
     endpoint_url: EndpointUrl = None,
     profile: Profile = None,
 ) -> None:
-    """Print records as they come, every key in order. Nothing is checkpointed."""
-    from shardline.cli.printing import printer_for
+    """Print records as they arrive, every key in order. Nothing is checkpointed."""
+    from shardline.cli.record_format import printer_for
     from shardline.cli.since import parse_since
+    from shardline.services.access import Access
     from shardline.streams.stream import stream as open_stream
 
     position = parse_since(since, datetime.now(UTC))
     show = printer_for(Format.JSON if as_json else form)
-    place = Place(region=region, endpoint_url=endpoint_url, profile=profile)
     if shard is not None:
-        _require_shard(stream, shard, place)
+        access = Access(region=region, endpoint_url=endpoint_url, profile=profile)
+        _require_shard(stream, shard, access)
     left = most
-    with open_stream(stream, position, **place) as records:
+    with open_stream(
+        stream, position, region=region, endpoint_url=endpoint_url, profile=profile
+    ) as records:
         for record in _records(records, follow=follow):
             if shard is not None and record.shard_id != shard:
                 continue
@@ -93,9 +97,9 @@ def _records(stream: "Stream[Record]", *, follow: bool) -> "Iterator[Record]":
 
 
 def has_key(record: "Record", key: str) -> bool:
-    """Say whether a record has this partition key, or its item this value in its key.
+    """Return true if a record has this partition key, or its item this value in its key.
 
-    Attributes are DynamoDB JSON, `{"id": {"N": "17"}}`: numbers are compared as they are written.
+    Attributes are DynamoDB JSON, `{"id": {"N": "17"}}`; numbers are compared as text.
     """
     partition_key = getattr(record, "partition_key", None)
     if partition_key is not None:
@@ -105,12 +109,11 @@ def has_key(record: "Record", key: str) -> bool:
     return any(key in (value, f"{name}={value}") for name, value in values)
 
 
-def _require_shard(address: str, shard_id: str, place: Place) -> None:
+def _require_shard(address: str, shard_id: str, access: "Access") -> None:
     from shardline.errors import ShardNotFound
-    from shardline.services.access import Access
     from shardline.services.connection import connect
 
-    service = connect(address, Access(**place))
+    service = connect(address, access)
     try:
         known = service.has_shard(shard_id)
     finally:

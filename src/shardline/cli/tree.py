@@ -1,11 +1,10 @@
-"""Draws a lineage as a tree of rows with columns, folding what is old and done."""
+"""A lineage as a tree of rows with columns, old closed shards left out."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shardline.cli.output import duration, printable
-from shardline.observation.changes import brief
-from shardline.observation.observation import short_name
+from shardline.observation.names import short_shard_id, short_worker_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -15,10 +14,10 @@ if TYPE_CHECKING:
     from shardline.observation.snapshot import ShardView
 
 FOLD_ABOVE = 40
-"""With more shards than this, closed ones are folded unless a child of theirs is still shown."""
+"""Above this number, closed shards are left out unless one of their children is current."""
 
 _NARROW = 110
-"""On a narrower terminal shard ids are shortened, so that no column is lost."""
+"""On a narrower terminal shard ids are shortened, so that every column fits."""
 
 _STYLES = {
     "open": "green",
@@ -40,7 +39,7 @@ class Row:
     view: "ShardView"
     note: str = ""
     again: bool = False
-    """A merged shard that was drawn under its other parent already."""
+    """True for a merged shard that was already drawn under its other parent."""
 
 
 def render(
@@ -51,11 +50,11 @@ def render(
     with_app: bool,
     show_all: bool,
 ) -> None:
-    """Print the tree, and one line that sums it up."""
+    """Print the tree and a summary line."""
     from rich.table import Table
     from rich.text import Text
 
-    shown = list(views) if show_all else unfolded(views)
+    shown = list(views) if show_all else shown_views(views)
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
     headers = ["SHARD", "STATE", "HASH", "AGE"]
     headers += ["OWNER", "EPOCH", "LAG"] if with_app else []
@@ -67,7 +66,7 @@ def render(
         view = row.view
         style = "" if row.again else _STYLES.get(view.state, "")
         name = Text(row.guide, style="dim").append(
-            printable(brief(view.id) if narrow else view.id), style=style
+            printable(short_shard_id(view.id) if narrow else view.id), style=style
         )
         if row.again:
             table.add_row(name, Text(row.note, style="dim"))
@@ -80,7 +79,7 @@ def render(
             duration(age),
         ]
         if with_app:
-            owner = printable(short_name(view.owner)) if view.owner else "–"
+            owner = printable(short_worker_name(view.owner)) if view.owner else "–"
             epoch = "–" if view.epoch is None else str(view.epoch)
             cells += [owner, epoch, duration(view.lag_seconds)]
         table.add_row(*cells)
@@ -89,8 +88,8 @@ def render(
     console.print(Text(summary(views, len(shown)), style="dim"))
 
 
-def unfolded(views: "Sequence[ShardView]") -> "list[ShardView]":
-    """Leave out closed shards of which no child is open, where there are many shards."""
+def shown_views(views: "Sequence[ShardView]") -> "list[ShardView]":
+    """Return the shards to show: of many, those that are current, and their parents."""
     if len(views) <= FOLD_ABOVE:
         return list(views)
     current = {view.id for view in views if view.state not in _PAST}
@@ -99,7 +98,7 @@ def unfolded(views: "Sequence[ShardView]") -> "list[ShardView]":
 
 
 def rows_of(views: "Sequence[ShardView]") -> "Iterator[Row]":
-    """Walk the tree from its roots; a merged shard comes under its first parent in full."""
+    """Yield the rows of the tree from its roots; a merged shard is drawn under its first parent."""
     by_id = {view.id: view for view in views}
     children: dict[str, list[str]] = {}
     for view in views:
@@ -125,14 +124,14 @@ def rows_of(views: "Sequence[ShardView]") -> "Iterator[Row]":
 
 
 def summary(views: "Sequence[ShardView]", shown: int) -> str:
-    """Count the shards by state, and say how many are folded away."""
+    """Return the number of shards by state, and how many are left out."""
     counts: dict[str, int] = {}
     for view in views:
         counts[view.state] = counts.get(view.state, 0) + 1
     parts = [f"{count} {state}" for state, count in sorted(counts.items())]
-    folded = len(views) - shown
-    if folded:
-        parts.append(f"{folded} old closed ones not shown (--all)")
+    left_out = len(views) - shown
+    if left_out:
+        parts.append(f"{left_out} old closed ones not shown (--all)")
     return f"{len(views)} shards: " + ", ".join(parts) if views else "no shards"
 
 
@@ -141,14 +140,16 @@ def _other_parents(view: "ShardView", by_id: "Mapping[str, ShardView]") -> str:
         return ""
     under = next((parent for parent in view.parents if parent in by_id), view.parents[0])
     others = [p for p in view.parents if p != under and p not in view.waits_for]
-    return "also from " + " and ".join(map(brief, others)) if others else ""
+    return "also from " + " and ".join(map(short_shard_id, others)) if others else ""
 
 
 def _state(row: Row) -> str:
     view = row.view
     parts = [view.state]
     if view.waits_for and view.state == "waiting":
-        parts.append("for " + ", ".join(printable(brief(shard_id)) for shard_id in view.waits_for))
+        parts.append(
+            "for " + ", ".join(printable(short_shard_id(shard_id)) for shard_id in view.waits_for)
+        )
     elif view.closed and view.state == "readable":
         parts.append("(closed)")
     if row.note:

@@ -1,1 +1,1 @@
-"""What is going on, as a page."""
+"""The dashboard: a live page of a stream."""

@@ -1,4 +1,4 @@
-"""Remembers what one look cannot show: when shards came and went, who held them, what happened."""
+"""What one observation cannot show: when shards opened and closed, past owners, past events."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from shardline.observation.changes import changes
-from shardline.observation.observation import gaps_of, lag_within, views_of, workers_of
+from shardline.observation.events import events_between
 from shardline.observation.snapshot import Event, EventKind, Read, Snapshot, Tenure
+from shardline.observation.views import gap_views, lag_within, shard_views, worker_views
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from shardline.core.promise import Verdict
-    from shardline.observation.observation import Sighting
+    from shardline.observation.observation import Observation
     from shardline.observation.snapshot import DeadLetter, ShardView
 
 EVENTS_KEPT: Final = 200
@@ -23,7 +23,7 @@ READS_KEPT: Final = 20
 
 
 class History:
-    """Turns sightings, one after the other, into snapshots. Not for several threads at once."""
+    """Makes a snapshot of each observation, in order. Not thread-safe."""
 
     def __init__(self, stream: str, app: str | None = None) -> None:
         self._stream = stream
@@ -37,65 +37,65 @@ class History:
         self._last: Snapshot | None = None
 
     def note(self, at: float, text: str, kind: EventKind = EventKind.NOTE) -> None:
-        """Add an event that no sighting shows, such as a worker that was killed on purpose."""
+        """Add an event that no observation shows, such as a worker that a test has killed."""
         self._events.append(Event(at, kind, text))
 
-    def observe(
+    def add(
         self,
-        sighting: Sighting,
+        observation: Observation,
         *,
         verdict: Verdict | None = None,
         dead_letters: Iterable[DeadLetter] = (),
     ) -> Snapshot:
-        """Take in what was seen, and return what to show."""
-        silent = self._silent_seconds(sighting)
-        shards = tuple(self._remember(view, sighting.at) for view in views_of(sighting))
+        """Add an observation, and return the snapshot to show."""
+        silent = self._silent_seconds(observation)
+        shards = tuple(self._with_past(view, observation.at) for view in shard_views(observation))
         snapshot = Snapshot(
-            at=sighting.at,
+            at=observation.at,
             stream=self._stream,
             app=self._app,
             shards=shards,
-            workers=workers_of(sighting, shards, silent),
-            gaps=gaps_of(sighting),
+            workers=worker_views(observation, shards, silent),
+            gaps=gap_views(observation),
             dead_letters=tuple(dead_letters),
             verdict=verdict,
         )
         if self._last is not None:
-            self._events.extend(changes(self._last, snapshot))
+            self._events.extend(events_between(self._last, snapshot))
         self._last = snapshot
         self._forget(shards)
         return replace(snapshot, events=tuple(self._events))
 
-    def _remember(self, view: ShardView, at: float) -> ShardView:
-        first_look = self._last is None
+    def _with_past(self, view: ShardView, at: float) -> ShardView:
+        first_observation = self._last is None
         opened, closed = view.opened_at, view.closed_at
-        if opened is None and view.id not in self._opened and not first_look:
+        if opened is None and view.id not in self._opened and not first_observation:
             self._opened[view.id] = at
-        if view.closed and closed is None and view.id not in self._closed and not first_look:
+        if view.closed and closed is None and view.id not in self._closed and not first_observation:
             self._closed[view.id] = at
         tenures = self._tenures.get(view.id, ())
         if self._app is not None and (not tenures or tenures[-1].owner != view.owner):
             tenures = (*tenures, Tenure(view.owner, view.epoch or 0, at))[-TENURES_KEPT:]
             self._tenures[view.id] = tenures
         opened = self._opened.get(view.id) if opened is None else opened
-        remembered = replace(
+        extended = replace(
             view,
             lag_seconds=lag_within(view.lag_seconds, opened, at),
             opened_at=opened,
             closed_at=self._closed.get(view.id) if closed is None else closed,
             tenures=tenures,
         )
-        reads = self._reads[view.id] = self._read_on(remembered, at)
-        return replace(remembered, reads=reads)
+        reads = self._reads[view.id] = self._reads_until(extended, at)
+        return replace(extended, reads=reads)
 
-    def _read_on(self, view: ShardView, at: float) -> tuple[Read, ...]:
-        """Add what was read since the last look to what its owner, old or new, had read before."""
+    def _reads_until(self, view: ShardView, at: float) -> tuple[Read, ...]:
+        """Return the reads of a shard, extended by what was read since the last observation."""
         reads = self._reads.get(view.id, ())
         upto = at if view.state == "drained" else at - (view.lag_seconds or 0)
         if view.closed_at is not None:
             upto = min(upto, view.closed_at)
-        known = view.state == "drained" or view.lag_seconds is not None
-        if not known or (reads and upto <= reads[-1].upto):
+        is_known = view.state == "drained" or view.lag_seconds is not None
+        if not is_known or (reads and upto <= reads[-1].upto):
             return reads
         owners = [tenure.owner for tenure in view.tenures if tenure.owner is not None]
         reader = None if self._last is None or not owners else owners[-1]
@@ -103,13 +103,13 @@ class History:
             reads = reads[:-1]
         return (*reads, Read(reader, upto))[-READS_KEPT:]
 
-    def _silent_seconds(self, sighting: Sighting) -> dict[str, float]:
-        beats = {beat.worker: beat.count for beat in sighting.heartbeats}
+    def _silent_seconds(self, observation: Observation) -> dict[str, float]:
+        beats = {beat.worker: beat.count for beat in observation.heartbeats}
         for worker, count in beats.items():
             if self._beats.get(worker, (None, 0))[0] != count:
-                self._beats[worker] = (count, sighting.at)
+                self._beats[worker] = (count, observation.at)
         self._beats = {worker: self._beats[worker] for worker in beats}
-        return {worker: sighting.at - moved for worker, (_, moved) in self._beats.items()}
+        return {worker: observation.at - changed for worker, (_, changed) in self._beats.items()}
 
     def _forget(self, shards: tuple[ShardView, ...]) -> None:
         ids = {shard.id for shard in shards}

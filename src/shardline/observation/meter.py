@@ -1,4 +1,4 @@
-"""How many records arrive in each shard: counted by reading on from the newest one."""
+"""The rate at which records arrive in each shard, measured by reading from the tip on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 _CONNECTIONS: Final = 8
 _PAGE: Final = 10_000
 _SMOOTHING: Final = 0.5
-"""The weight of the newest count: a rate that jumps at every look tells nobody anything."""
+"""The weight of the newest count; smooths a rate that would change with every measurement."""
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class _Gauge:
 
 
 class Meter:
-    """Reads every open shard once a look. That is one of the five reads a second that each has."""
+    """Reads every open shard once per measurement: one of the five reads a second it allows."""
 
     def __init__(self, service: StreamService) -> None:
         self._service = service
@@ -41,7 +41,7 @@ class Meter:
         self._executor = ThreadPoolExecutor(_CONNECTIONS, "shardline-meter")
 
     def count(self, shards: Iterable[Shard], now: float) -> dict[str, float]:
-        """Read on in each open shard, and return the records per second of those known so far."""
+        """Read each open shard from where it was left, and return the known rates by shard."""
         open_ids = [shard.id for shard in shards if not shard.closed]
         self._gauges = {
             shard_id: self._gauges.get(shard_id)
@@ -56,7 +56,7 @@ class Meter:
         }
 
     def close(self) -> None:
-        """End the threads."""
+        """Stop the threads."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     def _read(self, gauge: _Gauge, now: float) -> None:
@@ -68,7 +68,7 @@ class Meter:
             logger.warning("%s is not measured now: %s", gauge.cursor.shard_id, error)
             return
         seconds = now - gauge.counted_at
-        if seconds <= 0:  # the first read only finds the place to count from
+        if seconds <= 0:  # the first read only sets the position to count from
             return
         newest = count / seconds
         before = newest if gauge.per_second is None else gauge.per_second

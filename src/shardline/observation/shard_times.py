@@ -1,7 +1,7 @@
-"""When a shard was opened or closed, as far as the service lets one tell.
+"""When a shard was opened or closed, as far as that can be derived.
 
-No call returns these times. Kinesis writes them into its sequence numbers, DynamoDB Streams into
-its shard ids. Neither says so officially, so they are shown to people and decide nothing.
+No call returns these times. Kinesis encodes them in its sequence numbers, DynamoDB Streams in its
+shard ids. Neither documents this, so the times are shown to people and decide nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DYNAMODB_ID: Final = re.compile(r"shardId-(\d{20})-[0-9a-f]+")
 
 
 def opened_at(shard: Shard, stream_created_at: float | None = None) -> float | None:
-    """Return when a shard was opened, in seconds since 1970, or None if nothing tells."""
+    """Return when a shard was opened, in seconds since 1970, or None if unknown."""
     if match := _DYNAMODB_ID.fullmatch(shard.id):
         return _plausible(int(match[1]) / 1000)
     if not shard.parents and stream_created_at is not None:
@@ -28,7 +28,7 @@ def opened_at(shard: Shard, stream_created_at: float | None = None) -> float | N
 
 
 def closed_at(shard: Shard) -> float | None:
-    """Return when a shard was closed, or None if it is open or nothing tells."""
+    """Return when a shard was closed, or None if it is open or unknown."""
     return _time_in(shard.last, 29)
 
 

@@ -1,6 +1,6 @@
-"""What a person sees of a stream at one moment, as frozen values that become JSON for the page.
+"""What the dashboard shows of a stream at one moment, as frozen values that become JSON.
 
-Times are seconds since 1970 in the service's clock, because the page draws with numbers.
+Times are seconds since 1970: the page draws with numbers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class EventKind(StrEnum):
-    """What happened. The page gives each kind a sign of its own."""
+    """The kinds of events. The page shows each with a sign of its own."""
 
     SPLIT = "split"
     MERGED = "merged"
@@ -33,7 +33,7 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tenure:
-    """Who worked on a shard from a moment on; an owner of None means nobody."""
+    """The owner of a shard from a moment on; None means that nobody owned it."""
 
     owner: str | None
     epoch: int
@@ -42,9 +42,9 @@ class Tenure:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """How far one worker read: what arrived up to this time, and after the one before.
+    """What one worker read: records that arrived after the previous read and up to this time.
 
-    An owner of None means: before the watching began.
+    An owner of None means: read before observation began.
     """
 
     owner: str | None
@@ -53,17 +53,17 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class ShardView:
-    """One shard. What is not known is None, and the page says so."""
+    """One shard. What is not known is None."""
 
     id: str
     parents: tuple[str, ...]
     closed: bool
     state: str
-    """Of `core.lineage.State`; without an application only "open" or "closed"."""
+    """A value of `core.lineage.State`; without an application "open" or "closed"."""
     waits_for: tuple[str, ...] = ()
     hash_start: float | None = None
     hash_end: float | None = None
-    """The hash range as parts of the whole space, from 0 to 1."""
+    """The hash range as fractions of the whole hash space, from 0 to 1."""
     opened_at: float | None = None
     closed_at: float | None = None
     owner: str | None = None
@@ -72,13 +72,13 @@ class ShardView:
     lag_seconds: float | None = None
     records_per_second: float | None = None
     tenures: tuple[Tenure, ...] = ()
-    """Since the watching began, oldest first."""
+    """Since observation began, oldest first."""
     reads: tuple[Read, ...] = ()
-    """Who read what, oldest first; what arrived after the last one is unread."""
+    """Oldest first; what arrived after the last one is unread."""
 
     @property
     def share(self) -> float | None:
-        """The part of the hash space that it takes, from 0 to 1."""
+        """The size of the hash range as a fraction of the hash space."""
         if self.hash_start is None or self.hash_end is None:
             return None
         return self.hash_end - self.hash_start
@@ -91,16 +91,16 @@ class WorkerView:
     name: str
     held: int
     lag_seconds: float | None = None
-    """That of its shard which is furthest behind."""
+    """The highest lag of the shards it holds."""
     records_per_second: float | None = None
     leaving: bool = False
     silent_seconds: float = 0
-    """How long its heartbeat has not moved, seen from here."""
+    """For how long its heartbeat has not changed, as observed here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened, in one line."""
+    """One event, described in one line."""
 
     at: float
     kind: EventKind
@@ -110,7 +110,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class GapView:
-    """Records that are gone and were not delivered."""
+    """Records that expired before they were delivered."""
 
     shard_id: str
     text: str
@@ -126,12 +126,12 @@ class DeadLetter:
     sequence_number: str
     reason: str
     payload: str = ""
-    """The beginning of its data, as text."""
+    """The beginning of its data, as text. Left out where no token was presented."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything the page shows."""
+    """Everything that the page shows."""
 
     at: float
     stream: str
@@ -145,7 +145,7 @@ class Snapshot:
     dead_letters: tuple[DeadLetter, ...] = ()
     verdict: Verdict | None = None
     notice: str = ""
-    """What is wrong with the watching itself; then the rest is what was last seen."""
+    """Why the rest is not current: it is the last observation that succeeded."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for `json.dumps`."""

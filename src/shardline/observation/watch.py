@@ -1,4 +1,4 @@
-"""Where the page's snapshots come from: a live stream, or anything else with a `snapshot`."""
+"""Where the dashboard's snapshots come from: a live stream, or anything with a `snapshot`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from shardline.core.leasing.rows import released
 from shardline.errors import ConfigurationError, ShardlineError
 from shardline.observation.history import History
-from shardline.observation.observation import look
+from shardline.observation.observation import observe
 from shardline.observation.snapshot import EventKind
 from shardline.services.addresses import parse_address
 
@@ -25,28 +25,27 @@ if TYPE_CHECKING:
     from shardline.services.port import StreamDescription, StreamService
 
 _DESCRIBE_SECONDS: Final = 60.0
-"""Describing a stream is budgeted per account; a stream made again may show a minute late."""
+"""DescribeStream has a quota per account, so a recreated stream may show up to a minute late."""
 
 
 class Watch(Protocol):
-    """Something that can be looked at again and again. The page's server looks from a thread."""
+    """A source of snapshots. The page server calls it from a thread of its own."""
 
     def snapshot(self) -> Snapshot:
-        """Return what is to be seen now."""
+        """Return the current snapshot."""
 
 
-class Rates(Protocol):
-    """Something that knows how many records a second flow through each shard."""
+class RateSource(Protocol):
+    """A source of record rates by shard."""
 
     def count(self, shards: Iterable[Shard], now: float) -> Mapping[str, float]:
-        """Return records per second by shard, of those where that is known."""
+        """Return the records per second of each shard where they are known."""
 
 
 class LiveWatch:
-    """Watches a stream through its listing and, with an application, through its lease table.
+    """Observes a stream through its listing and, with an application, through its lease table.
 
-    Safe to use from several threads. Without a meter it reads no records, and so takes nothing
-    of the stream's read budget.
+    Thread-safe. Without a meter it reads no records, and so uses none of the stream's read quota.
     """
 
     def __init__(
@@ -55,7 +54,7 @@ class LiveWatch:
         service: StreamService,
         table: LeaseTable | None = None,
         app: str | None = None,
-        meter: Rates | None = None,
+        meter: RateSource | None = None,
         letters: Letters | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -74,44 +73,44 @@ class LiveWatch:
         self._lock = threading.Lock()
 
     def note(self, text: str, kind: EventKind = EventKind.NOTE) -> None:
-        """Add an event that no look can find, such as a worker that was killed on purpose."""
+        """Add an event that no observation shows, such as a worker that a test has killed."""
         with self._lock:
             self._history.note(self._clock(), text, kind)
 
-    def judge(self, verdict: Verdict) -> None:
+    def set_verdict(self, verdict: Verdict) -> None:
         """Show a checker's verdict from now on."""
         with self._lock:
             self._verdict = verdict
 
     def snapshot(self) -> Snapshot:
-        """Look again. When that fails, return what was last seen with a notice that says so."""
+        """Return a new snapshot or, if that fails, the previous one with a notice."""
         with self._lock:
-            return self._look()
+            return self._observe()
 
-    def _look(self) -> Snapshot:
+    def _observe(self) -> Snapshot:
         try:
             now = self._clock()
             if self._description is None or now - self._described_at > _DESCRIBE_SECONDS:
                 self._description = self._service.describe()
                 self._described_at = now
-            sighting = look(
+            observation = observe(
                 self._service, self._address, now, self._table, self._app, self._description
             )
             if self._meter is not None:
-                rates = self._meter.count(sighting.shards, now)
-                sighting = replace(sighting, records_per_second=rates)
+                rates = self._meter.count(observation.shards, now)
+                observation = replace(observation, records_per_second=rates)
             letters = self._letters.newest() if self._letters is not None else ()
         except ShardlineError as error:
             if self._last is None:
                 raise
             return replace(self._last, notice=str(error), verdict=self._verdict)
-        self._last = self._history.observe(sighting, verdict=self._verdict, dead_letters=letters)
+        self._last = self._history.add(observation, verdict=self._verdict, dead_letters=letters)
         return self._last
 
     def release(self, shard_id: str) -> str:
-        """Take a shard's lease away from its owner, so that another worker takes it."""
+        """Release a shard's lease, so that another worker takes it; return what was done."""
         if self._table is None or self._app is None:
-            raise ConfigurationError("no leases are watched: start with --app and --lease-table")
+            raise ConfigurationError("no leases are observed: start with --app and --lease-table")
         stream_name = parse_address(self._address).stream_name
         rows = self._table.read_rows(self._app, stream_name, [shard_id])
         row = rows.get(shard_id)

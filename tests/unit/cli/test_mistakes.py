@@ -45,7 +45,7 @@ MISTAKES: list[tuple[str, int, str]] = [
     ("shards kinesis://orders --profile nobody", USAGE, "list-profiles"),
     # a time or place that is none
     ("tail kinesis://orders --since yesterday", USAGE, "write 10m"),
-    ("tail kinesis://orders --since 2999-01-01T00:00:00Z", USAGE, "lies in the future"),
+    ("tail kinesis://orders --since 2999-01-01T00:00:00Z", USAGE, "is in the future"),
     # leases
     ("shards kinesis://orders --app billing {endpoint}", USAGE, "--lease-table"),
     ("shards kinesis://orders --lease-table {table} {endpoint}", USAGE, "--app NAME"),
@@ -214,7 +214,8 @@ def test_the_page_without_its_extra_says_what_to_install(
     names: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "aiohttp", None)
-    monkeypatch.delitem(sys.modules, "shardline.dashboard.server", raising=False)
+    for module in ("application", "server"):
+        monkeypatch.delitem(sys.modules, f"shardline.dashboard.{module}", raising=False)
     typed = "dashboard --stream kinesis://orders {endpoint}".format(**names)
     result = CliRunner().invoke(app, typed.split())
     assert result.exit_code == USAGE
@@ -228,6 +229,6 @@ def test_nothing_is_done_without_a_yes(names: dict[str, str]) -> None:
     typed = "leases release kinesis://orders --app shop --lease-table {table} s".format(**names)
     result = CliRunner().invoke(app, typed.split(), input="n\n")
     assert result.exit_code == FAILED
-    assert "not confirmed. With --yes" in result.stderr
+    assert "not confirmed, nothing was done. --yes" in result.stderr
     assert table.read_rows("shop", "orders", ["s"])["s"] == row
     table.close()

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from shardline import errors
 from shardline.cli import app
-from shardline.cli.program import ExitCode, _Sparing, exit_code_of, for_command_line
+from shardline.cli.program import ExitCode, _RepeatFilter, exit_code_of, with_option_names
 from shardline.cli.run.report import judge_failure
 from shardline.leases.port import TableUnavailable
 
@@ -88,11 +88,13 @@ def test_a_failed_query_is_judged_by_what_it_met(
 
 
 def test_a_line_that_is_logged_again_and_again_is_shown_once_in_a_while() -> None:
-    sparing = _Sparing()
-    shown = [sparing.filter(_logged("%s; again in %d s", "endpoint_url", n)) for n in range(5)]
+    repeat_filter = _RepeatFilter()
+    shown = [
+        repeat_filter.filter(_logged("%s; again in %d s", "endpoint_url", n)) for n in range(5)
+    ]
     assert shown == [True, False, False, False, False]
     other = _logged("%s; again in %d s", "another", 1)
-    assert sparing.filter(other)
+    assert repeat_filter.filter(other)
     assert other.getMessage() == "another; again in 1 s"
 
 
@@ -101,10 +103,10 @@ def _logged(text: str, *arguments: object) -> logging.LogRecord:
 
 
 def test_an_error_speaks_of_options_and_is_one_line() -> None:
-    assert for_command_line("pass region=… or\n  profile=…") == "pass --region … or --profile …"
-    assert for_command_line("check endpoint_url") == "check --endpoint-url"
+    assert with_option_names("pass region=… or\n  profile=…") == "pass --region … or --profile …"
+    assert with_option_names("check endpoint_url") == "check --endpoint-url"
     lease_table = "the lease table dynamodb://x: check endpoint_url"
-    assert for_command_line(lease_table).endswith("check --lease-endpoint-url")
+    assert with_option_names(lease_table).endswith("check --lease-endpoint-url")
 
 
 def test_the_program_starts_without_loading_what_is_heavy() -> None:

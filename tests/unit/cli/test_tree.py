@@ -1,14 +1,12 @@
-"""The tree of shards as text: who comes from whom, who waits, what is folded, and no codes."""
+"""The tree of shards as text."""
 
 from __future__ import annotations
 
 import io
 
-import pytest
 from rich.console import Console
 
-from shardline.cli.output import duration, printable
-from shardline.cli.tree import FOLD_ABOVE, render, rows_of, unfolded
+from shardline.cli.tree import FOLD_ABOVE, render, rows_of, shown_views
 from shardline.observation.snapshot import ShardView
 
 
@@ -86,7 +84,7 @@ def test_many_shards_fold_to_the_open_ones_and_their_parents() -> None:
     chain = [view("s0", state="closed")]
     chain += [view(f"s{n}", f"s{n - 1}", state="closed") for n in range(1, 300)]
     chain += [view("open", "s299")]
-    assert [v.id for v in unfolded(chain)] == ["s299", "open"]
+    assert [v.id for v in shown_views(chain)] == ["s299", "open"]
     assert "299 old closed ones not shown (--all)" in drawn(chain)
     assert len(drawn(chain, width=2000, show_all=True).splitlines()) == 303
 
@@ -94,23 +92,9 @@ def test_many_shards_fold_to_the_open_ones_and_their_parents() -> None:
 def test_few_shards_are_never_folded() -> None:
     chain = [view("s0", state="closed")]
     chain += [view(f"s{n}", f"s{n - 1}", state="closed") for n in range(1, FOLD_ABOVE)]
-    assert unfolded(chain) == chain
+    assert shown_views(chain) == chain
 
 
 def test_an_unfinished_closed_shard_is_never_folded() -> None:
     many = [view(f"s{n}", state="drained") for n in range(300)] + [view("late", state="readable")]
-    assert [v.id for v in unfolded(many)] == ["late"]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(None, "–"), (0, "0s"), (0.26, "0.3s"), (59, "59s"), (600, "10m"), (86_400, "24h"),
-     (864_000, "10d"), (-5, "0s")],
-)  # fmt: skip
-def test_durations_read_as_people_say_them(seconds: float | None, text: str) -> None:
-    assert duration(seconds) == text
-
-
-def test_printable_keeps_letters_of_any_language_and_escapes_the_rest() -> None:
-    assert printable("çafé 東京 ✓") == "çafé 東京 ✓"
-    assert printable("a\nb\x9b\u202e") == "a\\nb\\x9b\\u202e"
+    assert [v.id for v in shown_views(many)] == ["late"]

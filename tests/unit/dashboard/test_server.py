@@ -14,6 +14,7 @@ import pytest
 
 from shardline.dashboard.server import PageServer
 from shardline.errors import ConfigurationError
+from shardline.observation.snapshot import DeadLetter
 from tests.unit.observation.situations import Situation
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ def test_no_look_goes_on_after_stopping(situation: Situation) -> None:
     threading.Timer(0.2, may_end.set).start()
     page.stop()
     assert looks
-    assert not any(t.name == "shardline-watch" for t in threading.enumerate())
+    assert not any(t.name == "shardline-observer" for t in threading.enumerate())
 
 
 def test_an_action_needs_the_token(page: PageServer, situation: Situation) -> None:
@@ -197,7 +198,75 @@ def test_without_a_token_the_page_is_read_only(situation: Situation) -> None:
         status, _, said = ask(page, "POST", "/actions/release", '{"shard_id": "x"}')
         assert status == 403
         assert "--token" in json.loads(said)["message"]
-        assert json.loads(ask(page, "GET", "/about")[2]) == {"actions": []}
+        assert json.loads(ask(page, "GET", "/about")[2])["actions"] == []
+
+
+@pytest.mark.parametrize(
+    "token", ["", "wrong", "\xff\xfe", "ключ".encode().decode("latin-1"), "x" * 5000]
+)
+def test_a_wrong_token_is_401_whatever_its_bytes(page: PageServer, token: str) -> None:
+    for method, path in (("GET", "/snapshot"), ("POST", "/actions/release")):
+        assert ask(page, method, path, "{}", Authorization=f"Bearer {token}")[0] == 401
+    assert ask(page, "GET", "/snapshot", Authorization=f"Basic {TOKEN}")[0] == 401
+
+
+def test_payloads_are_given_out_only_with_the_token(page: PageServer, situation: Situation) -> None:
+    situation.dead_letters.append(DeadLetter(1.0, "s", "key", "7", "bad", "SECRET"))
+    _wait_for_letter(page)
+    assert "SECRET" not in ask(page, "GET", "/snapshot")[2]
+    with socket.create_connection(("127.0.0.1", page.port), timeout=10) as connection:
+        connection.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        line = next(line for line in connection.makefile("rb") if line.startswith(b"data: "))
+    (letter,) = json.loads(line[6:])["dead_letters"]
+    assert (letter["reason"], letter["payload"]) == ("bad", "")
+    answer = json.loads(ask(page, "GET", "/snapshot", Authorization=f"Bearer {TOKEN}")[2])
+    assert answer["dead_letters"][0]["payload"] == "SECRET"
+
+
+def test_without_a_token_payloads_are_never_given_out(situation: Situation) -> None:
+    situation.dead_letters.append(DeadLetter(1.0, "s", "key", "7", "bad", "SECRET"))
+    with PageServer(situation) as page:
+        assert "SECRET" not in ask(page, "GET", "/snapshot")[2]
+        assert ask(page, "GET", "/snapshot", Authorization="Bearer None")[0] == 401
+
+
+def test_an_observation_that_hangs_makes_the_page_stale(situation: Situation) -> None:
+    hanging, may_end = threading.Event(), threading.Event()
+
+    class Hanging:
+        def snapshot(self) -> Snapshot:
+            if threading.current_thread() is not threading.main_thread():
+                hanging.set()
+                may_end.wait(30)
+            return situation.snapshot()
+
+    with PageServer(
+        Hanging(), interval_seconds=0.001, stale_seconds=0.001, pulse_seconds=0.01
+    ) as page:
+        assert hanging.wait(30)
+        with socket.create_connection(("127.0.0.1", page.port), timeout=10) as connection:
+            connection.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            for line in connection.makefile("rb"):
+                if line.startswith(b"data: ") and json.loads(line[6:])["notice"]:
+                    break
+            else:
+                pytest.fail("the stream of events ended")
+        may_end.set()
+
+
+def test_an_observation_that_raises_makes_the_page_stale(situation: Situation) -> None:
+    class Raising:
+        def snapshot(self) -> Snapshot:
+            if threading.current_thread() is not threading.main_thread():
+                raise ZeroDivisionError
+            return situation.snapshot()
+
+    with PageServer(Raising(), interval_seconds=0.001) as page:
+        deadline = time.monotonic() + 10
+        notice = ""
+        while not notice and time.monotonic() < deadline:
+            notice = json.loads(ask(page, "GET", "/snapshot")[2])["notice"]
+    assert notice == "no snapshot could be taken (ZeroDivisionError)"
 
 
 def test_unknown_paths_and_files_outside_the_page_are_not_served(page: PageServer) -> None:
@@ -205,9 +274,17 @@ def test_unknown_paths_and_files_outside_the_page_are_not_served(page: PageServe
         assert ask(page, "GET", path)[0] == 404
 
 
-def test_a_port_that_is_taken_is_said_in_one_line(page: PageServer, situation: Situation) -> None:
-    with pytest.raises(ConfigurationError, match=f"port {page.port} of 127.0.0.1 cannot be had"):
+def test_a_port_that_is_taken_is_an_error_in_one_line(
+    page: PageServer, situation: Situation
+) -> None:
+    with pytest.raises(ConfigurationError, match=f"port {page.port} of 127.0.0.1 is not available"):
         PageServer(situation, port=page.port)
+
+
+def _wait_for_letter(page: PageServer) -> None:
+    deadline = time.monotonic() + 10
+    while not json.loads(ask(page, "GET", "/snapshot")[2])["dead_letters"]:
+        assert time.monotonic() < deadline
 
 
 def _next_shard_count(stream: object) -> int:

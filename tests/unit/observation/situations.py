@@ -1,4 +1,4 @@
-"""A stream and an application for the tests of the page: small words for what happens to them."""
+"""A stream and an application for tests of the page, changed by method calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from shardline.core.leasing.rows import Heartbeat, LeaseRow, finished, released, taken
 from shardline.core.shards import HASH_SPACE_END, HashRange, SequenceNumber, Shard
 from shardline.observation.history import History
-from shardline.observation.observation import Sighting
+from shardline.observation.observation import Observation
 
 if TYPE_CHECKING:
     from shardline.core.promise import Verdict
@@ -20,7 +20,7 @@ START = 1_800_000_000.0
 
 
 class Situation:
-    """Shards and leases that change by command; a `Watch`, for use from several threads."""
+    """Shards and leases as a `Watch`. Thread-safe."""
 
     def __init__(self, shard_count: int = 1, stream: str = "kinesis://orders") -> None:
         self.now = START
@@ -41,7 +41,7 @@ class Situation:
 
     def snapshot(self) -> Snapshot:
         with self._lock:
-            sighting = Sighting(
+            observation = Observation(
                 self.now,
                 tuple(self._shards.values()),
                 START - 600,
@@ -50,8 +50,8 @@ class Situation:
                 dict(self.lags),
                 dict(self.rates),
             )
-            return self._history.observe(
-                sighting, verdict=self.verdict, dead_letters=tuple(self.dead_letters)
+            return self._history.add(
+                observation, verdict=self.verdict, dead_letters=tuple(self.dead_letters)
             )
 
     def shard_ids(self) -> list[str]:

@@ -1,21 +1,20 @@
-"""What happened, as told by two looks after each other: reshards, hand-overs, workers, gaps."""
+"""Events between observations: reshards, hand-overs, workers, gaps; and what is kept of them."""
 
 from __future__ import annotations
 
-from shardline.observation.changes import brief, named
 from shardline.observation.history import EVENTS_KEPT, TENURES_KEPT, History
-from shardline.observation.observation import Sighting
+from shardline.observation.observation import Observation
 from tests.unit.observation.situations import START, Situation
 
 
-def told(situation: Situation) -> list[tuple[str, str]]:
+def events_of(situation: Situation) -> list[tuple[str, str]]:
     return [(event.kind.value, event.text) for event in situation.snapshot().events]
 
 
-def test_the_first_look_tells_of_nothing() -> None:
+def test_the_first_observation_has_no_events() -> None:
     situation = Situation(3)
     situation.take(situation.shard_ids()[0], "w1/a")
-    assert told(situation) == []
+    assert events_of(situation) == []
 
 
 def test_a_split_is_one_event_and_gives_its_shards_times() -> None:
@@ -23,7 +22,7 @@ def test_a_split_is_one_event_and_gives_its_shards_times() -> None:
     situation.snapshot()
     situation.now += 30
     left, right = situation.split("shardId-000000000000")
-    assert told(situation) == [("split", "…000 → …001 + …002")]
+    assert events_of(situation) == [("split", "…000 → …001 + …002")]
     parent, *children = situation.snapshot().shards
     assert parent.closed_at == START + 30
     assert [child.opened_at for child in children] == [START + 30, START + 30]
@@ -36,10 +35,10 @@ def test_a_merge_is_one_event() -> None:
     situation = Situation(2)
     situation.snapshot()
     situation.merge("shardId-000000000000", "shardId-000000000001")
-    assert told(situation) == [("merged", "…000 + …001 → …002")]
+    assert events_of(situation) == [("merged", "…000 + …001 → …002")]
 
 
-def test_leases_are_taken_handed_over_given_up_and_finished() -> None:
+def test_leases_are_taken_handed_over_released_and_finished() -> None:
     situation = Situation(1)
     shard = situation.shard_ids()[0]
     situation.snapshot()
@@ -55,10 +54,10 @@ def test_leases_are_taken_handed_over_given_up_and_finished() -> None:
     situation.snapshot()
     situation.split(shard)
     situation.drain(shard)
-    assert [event for event in told(situation) if event[0] not in ("joined", "left")] == [
+    assert [event for event in events_of(situation) if event[0] not in ("joined", "left")] == [
         ("taken", "w1 took …000"),
         ("handed over", "…000: w1 → w2"),
-        ("released", "w2 gave up …000"),
+        ("released", "w2 released …000"),
         ("taken", "w1 took …000"),
         ("split", "…000 → …001 + …002"),
         ("drained", "…000 read to the end by w1"),
@@ -74,7 +73,7 @@ def test_leases_are_taken_handed_over_given_up_and_finished() -> None:
     ]
 
 
-def test_what_was_read_is_told_by_whom_and_up_to_when() -> None:
+def test_reads_name_the_reader_and_the_time() -> None:
     situation = Situation(1)
     shard = situation.shard_ids()[0]
     situation.take(shard, "w1/a")
@@ -83,7 +82,7 @@ def test_what_was_read_is_told_by_whom_and_up_to_when() -> None:
     def reads() -> list[tuple[str | None, float]]:
         return [(r.owner, r.upto - START) for r in situation.snapshot().shards[0].reads]
 
-    assert reads() == [(None, -50)]  # before the watching began: by whom is not known
+    assert reads() == [(None, -50)]  # before observation began: by whom is not known
     situation.now += 10
     situation.lags[shard] = 5.0
     assert reads() == [(None, -50), ("w1/a", 5)]
@@ -91,7 +90,7 @@ def test_what_was_read_is_told_by_whom_and_up_to_when() -> None:
     situation.now += 10
     assert reads() == [(None, -50), ("w1/a", 5), ("w2/b", 15)]
     situation.now += 10
-    situation.lags[shard] = 90.0  # nothing is ever unread again
+    situation.lags[shard] = 90.0  # what was read stays read
     assert reads() == [(None, -50), ("w1/a", 5), ("w2/b", 15)]
     situation.split(shard)
     situation.snapshot()
@@ -101,12 +100,12 @@ def test_what_was_read_is_told_by_whom_and_up_to_when() -> None:
     assert reads() == [(None, -50), ("w1/a", 5), ("w2/b", 30)]
 
 
-def test_many_alike_are_one_line() -> None:
+def test_many_equal_changes_are_one_event() -> None:
     situation = Situation(120)
     situation.snapshot()
     for shard_id in situation.shard_ids():
         situation.take(shard_id, "w1/a")
-    assert ("taken", "w1 took …000, …001, …002 and 117 more") in told(situation)
+    assert ("taken", "w1 took …000, …001, …002 and 117 more") in events_of(situation)
 
 
 def test_a_worker_joins_falls_silent_and_leaves() -> None:
@@ -120,19 +119,19 @@ def test_a_worker_joins_falls_silent_and_leaves() -> None:
     situation.beat("w1/a")
     assert situation.snapshot().workers[0].silent_seconds == 0
     situation.leave("w1/a")
-    assert told(situation) == [
+    assert events_of(situation) == [
         ("joined", "w1 joined"),
         ("silent", "w1 has been silent for 12 s"),
         ("left", "w1 left"),
     ]
 
 
-def test_a_gap_is_told_once() -> None:
+def test_a_gap_is_one_event() -> None:
     situation = Situation(1)
     situation.snapshot()
     situation.lose(situation.shard_ids()[0], "records after 7 are gone")
     situation.snapshot()
-    assert told(situation) == [("gap", "…000: records after 7 are gone")]
+    assert events_of(situation) == [("gap", "…000: records after 7 are gone")]
 
 
 def test_memory_is_bounded() -> None:
@@ -149,19 +148,11 @@ def test_without_an_application_there_are_no_tenures() -> None:
     history = History("kinesis://orders")
     situation = Situation(2)
     shards = tuple(situation._shards.values())
-    snapshot = history.observe(Sighting(START, shards))
+    snapshot = history.add(Observation(START, shards))
     assert all(shard.tenures == () and shard.state == "open" for shard in snapshot.shards)
 
 
-def test_short_names() -> None:
-    assert brief("shardId-000000000012") == "…012"
-    assert brief("shardId-000000123456") == "…123456"
-    assert brief("shardId-00000001414576573621-f55eea83") == "…f55eea83"
-    assert brief("odd") == "odd"
-    assert named(["a", "b"]) == "a, b"
-
-
-def test_no_shard_is_further_behind_than_it_has_been_there() -> None:
+def test_the_lag_of_a_shard_is_at_most_its_age() -> None:
     situation = Situation(1)
     (parent,) = situation.shard_ids()
     situation.take(parent, "w1/a")

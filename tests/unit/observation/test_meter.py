@@ -9,7 +9,7 @@ from shardline.services.access import Access
 from shardline.services.connection import connect
 
 
-def test_a_meter_counts_what_arrives_between_two_looks() -> None:
+def test_a_meter_counts_what_arrives_between_two_snapshots() -> None:
     with Service() as service:
         service.create_stream("orders", 2)
         kinesis = service.client()
@@ -24,7 +24,7 @@ def test_a_meter_counts_what_arrives_between_two_looks() -> None:
         meter = Meter(stream)
         now = [1000.0]
         watch = LiveWatch("kinesis://orders", stream, meter=meter, clock=lambda: now[0])
-        put(5, 0)  # before the watching began: not counted
+        put(5, 0)  # before the first snapshot: not counted
         assert [s.records_per_second for s in watch.snapshot().shards] == [None, None]
         put(20, 0)
         put(4, 2**128 - 1)
@@ -36,7 +36,7 @@ def test_a_meter_counts_what_arrives_between_two_looks() -> None:
         stream.close()
 
 
-def test_a_shard_that_closes_is_measured_no_more() -> None:
+def test_a_shard_that_closes_is_no_longer_measured() -> None:
     with Service() as service:
         service.create_stream("orders", 1)
         stream = connect("kinesis://orders", Access(endpoint_url=service.endpoint_url))

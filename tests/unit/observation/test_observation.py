@@ -1,122 +1,16 @@
-"""What one look shows: standings, owners, lag, workers, gaps, and the times hidden in numbers."""
+"""The reading of lease rows for an observation."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
-import pytest
-
-from shardline.core.leasing.rows import Heartbeat, LeaseRow
-from shardline.core.positions import SHARD_END, After
-from shardline.core.shards import HashRange, SequenceNumber, Shard
+from shardline.core.leasing.rows import LeaseRow
 from shardline.leases.memory import MemoryLeaseTable
-from shardline.observation.observation import Sighting, gaps_of, read_all_rows, views_of, workers_of
-from shardline.observation.shard_times import closed_at, opened_at
-
-# From the documentation of the service: it holds the times of a shard and of a record.
-DOCUMENTED = SequenceNumber("49590338271490256608559692538361571095921575989136588898")
-NOW = 1_800_000_000.0
-CREATED = datetime.fromtimestamp(NOW - 3600, UTC)
-PARENT = Shard("p", last=SequenceNumber("9"), hash_range=HashRange(0, 2**128 - 1))
-LEFT = Shard("l", ("p",), HashRange(0, 2**127 - 1))
-RIGHT = Shard("r", ("p",), HashRange(2**127, 2**128 - 1))
-
-
-def row(shard_id: str, **fields: object) -> LeaseRow:
-    return replace(LeaseRow("app", "orders", shard_id, CREATED), **fields)  # type: ignore[arg-type]
-
-
-def test_without_an_application_shards_are_open_or_closed() -> None:
-    views = views_of(Sighting(NOW, (PARENT, LEFT, RIGHT), CREATED.timestamp()))
-    assert [(v.id, v.state, v.share) for v in views] == [
-        ("p", "closed", 1.0),
-        ("l", "open", 0.5),
-        ("r", "open", 0.5),
-    ]
-    assert views[0].opened_at == CREATED.timestamp()
-
-
-def test_with_leases_a_child_waits_for_its_parent_and_the_owner_is_shown() -> None:
-    as_of = datetime.fromtimestamp(NOW - 30, UTC)
-    rows = (
-        row("p", lease_owner="w1/x", epoch=3, as_of=as_of, checkpoint=After(SequenceNumber("5"))),
-    )
-    parent, left, _ = views_of(Sighting(NOW, (PARENT, LEFT, RIGHT), rows=rows))
-    assert (parent.state, parent.owner, parent.epoch, parent.lag_seconds) == (
-        "readable",
-        "w1/x",
-        3,
-        30,
-    )
-    assert parent.checkpoint == "after 5"
-    assert (left.state, left.waits_for) == ("waiting", ("p",))
-
-
-def test_a_drained_parent_lets_its_children_go_and_has_no_lag() -> None:
-    rows = (row("p", completed=True, checkpoint=SHARD_END, epoch=1, as_of=CREATED),)
-    parent, left, right = views_of(Sighting(NOW, (PARENT, LEFT, RIGHT), rows=rows))
-    assert (parent.state, parent.lag_seconds) == ("drained", None)
-    assert left.state == right.state == "readable"
-
-
-def test_a_known_unfinished_shard_that_is_not_listed_is_still_shown() -> None:
-    rows = (row("lost", epoch=1), row("done", completed=True))
-    assert [(v.id, v.state) for v in views_of(Sighting(NOW, (), rows=rows))] == [
-        ("lost", "undiscovered")
-    ]
-
-
-def test_workers_are_those_who_hold_and_those_who_beat() -> None:
-    sighting = Sighting(
-        NOW,
-        (LEFT, RIGHT),
-        rows=(row("l", lease_owner="a/1", epoch=1), row("r", lease_owner="a/1", epoch=1)),
-        heartbeats=(Heartbeat("app", "orders", "b/2", leaving=True),),
-        lag_seconds={"l": 4.0, "r": 9.0},
-        records_per_second={"l": 1.5, "r": 2.0},
-    )
-    a, b = workers_of(sighting, views_of(sighting), {"b/2": 12.0})
-    assert (a.name, a.held, a.lag_seconds, a.records_per_second) == ("a/1", 2, 9.0, 3.5)
-    assert (b.name, b.held, b.leaving, b.silent_seconds) == ("b/2", 0, True, 12.0)
-
-
-def test_gaps_are_those_that_the_rows_record() -> None:
-    sighting = Sighting(NOW, (LEFT,), rows=(row("l", gap="5 records"), row("r")))
-    assert [(g.shard_id, g.text) for g in gaps_of(sighting)] == [("l", "5 records")]
+from shardline.observation.observation import read_all_rows
 
 
 def test_all_pages_of_rows_are_read() -> None:
     table = MemoryLeaseTable()
     for number in range(2_500):
-        table.swap_row(row(f"s{number:05}"), None)
+        table.swap_row(LeaseRow("app", "orders", f"s{number:05}", datetime.now(UTC)), None)
     assert len(read_all_rows(table, "app", "orders")) == 2_500
-
-
-@pytest.mark.parametrize(
-    ("shard", "opened", "closed"),
-    [
-        (
-            Shard("k", ("p",), first=DOCUMENTED),
-            "2018-11-21",
-            None,
-        ),
-        (
-            Shard("k", ("p",), last=DOCUMENTED),
-            None,
-            "2018-12-17",
-        ),
-        (Shard("shardId-00000001414576573621-f55eea83"), "2014-10-29", None),
-        (Shard("k", ("p",), first=SequenceNumber("9223372036854775807")), None, None),
-        (Shard("k", ("p",)), None, None),
-    ],
-)  # fmt: skip
-def test_times_are_read_where_the_service_hides_them(
-    shard: Shard, opened: str | None, closed: str | None
-) -> None:
-    assert _day(opened_at(shard)) == opened
-    assert _day(closed_at(shard)) == closed
-
-
-def _day(seconds: float | None) -> str | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).date().isoformat()

@@ -1,4 +1,4 @@
-"""The watch over a live stream: what it shows when all is well, and when it is not."""
+"""Snapshots of a live stream, with the service present and absent."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_stream_that_is_missing_from_the_start_is_an_error(service: Service) -
     stream.close()
 
 
-def test_one_that_vanishes_later_leaves_the_last_picture_and_a_notice(
+def test_one_that_vanishes_later_leaves_the_last_snapshot_and_a_notice(
     service: Service, watch: LiveWatch
 ) -> None:
     before = watch.snapshot()
@@ -52,7 +52,7 @@ def test_one_that_vanishes_later_leaves_the_last_picture_and_a_notice(
 def test_notes_and_a_verdict_are_shown(watch: LiveWatch) -> None:
     watch.snapshot()
     watch.note("kill -9 of ada")
-    watch.judge(Verdict(1, 1, 0, 0, 0, 0, 0, {}, ()))
+    watch.set_verdict(Verdict(1, 1, 0, 0, 0, 0, 0, {}, ()))
     snapshot = watch.snapshot()
     assert [event.text for event in snapshot.events] == ["kill -9 of ada"]
     assert snapshot.verdict is not None
@@ -64,7 +64,7 @@ def test_without_leases_there_is_nothing_to_release(watch: LiveWatch) -> None:
         watch.release("shardId-000000000000")
 
 
-def test_looks_from_several_threads_tell_of_each_event_once(
+def test_snapshots_from_several_threads_have_each_event_once(
     service: Service, watch: LiveWatch
 ) -> None:
     watch.snapshot()

@@ -10,8 +10,7 @@ from rich.text import Text
 
 from shardline.cli.output import duration
 from shardline.cli.tree import Row, rows_of
-from shardline.observation.changes import brief
-from shardline.observation.observation import short_name
+from shardline.observation.names import short_shard_id, short_worker_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -112,7 +111,7 @@ def _workers(picture: Picture) -> Text:
     held: dict[str, int] = {}
     for shard in picture.snapshot.shards if picture.snapshot else ():
         if shard.owner:
-            name = short_name(shard.owner)
+            name = short_worker_name(shard.owner)
             held[name] = held.get(name, 0) + 1
     line = Text(no_wrap=True, overflow="ellipsis")
     for name, doing in picture.workers.items():
@@ -143,15 +142,15 @@ def _cells(row: Row, picture: Picture, fastest: float) -> tuple[Text, ...]:
     view = row.view
     name = Text(row.guide, style="dim")
     if row.again:
-        return name.append(brief(view.id), style="dim"), Text(row.note, style="dim")
+        return name.append(short_shard_id(view.id), style="dim"), Text(row.note, style="dim")
     state, style = _state(view)
     if row.note:
         state += f", {row.note}"
-    worker = short_name(view.owner) if view.owner else ""
+    worker = short_worker_name(view.owner) if view.owner else ""
     colour = COLOURS.get(worker, "")
     finished = view.state == "drained"
     rate = picture.shard_rates.get(view.id, 0.0) if worker and not finished else 0.0
-    name.append(brief(view.id), style="dim" if finished else colour or "bold")
+    name.append(short_shard_id(view.id), style="dim" if finished else colour or "bold")
     speed = Text(f"{rate:5,.0f}" if rate else "")
     if fastest and speed:
         speed.append(" " + "▬" * max(1, round(_BAR_CELLS * rate / fastest)), style=colour)
@@ -169,7 +168,7 @@ def _state(view: "ShardView") -> tuple[str, str]:
     if view.state == "drained":
         return "read to its end", "dim"
     if view.waits_for:
-        return f"waits for {' and '.join(map(brief, view.waits_for))}", "yellow"
+        return f"waits for {' and '.join(map(short_shard_id, view.waits_for))}", "yellow"
     if view.closed:
         return "closed, its rest is read", "yellow"
     if view.owner is None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from shardline.cli.demo.readings import Readings
 from shardline.errors import ShardlineError
-from shardline.observation.changes import named
+from shardline.observation.names import shard_list
 
 if TYPE_CHECKING:
     import random
@@ -97,7 +97,7 @@ class Story:
         self._next_step()
         clean_stop_seconds = self._stop(heir)
         verdict = self._judge()
-        self._watch.judge(verdict)
+        self._watch.set_verdict(verdict)
         self._picture.page = ""  # who keeps it is told where it is, below the verdict
         self._next_step()
         return Outcome(
@@ -166,7 +166,7 @@ class Story:
         doomed.kill()
         killed_at, began = time.time(), time.monotonic()
         self._picture.workers["ada"] = "killed"
-        self._say(f"kill -9 of ada, which holds {named(sorted(held))}")
+        self._say(f"kill -9 of ada, which holds {shard_list(sorted(held))}")
 
         def taken_over() -> bool:
             return any(line.shard_id in held and line.at > killed_at for line in heir.log.lines)

@@ -1,11 +1,10 @@
-"""How lease rows are changed by hand: which ones, what to say, and what to refuse."""
+"""Changes to lease rows by hand: which rows, the confirmation, and what is refused."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import typer
 
-from shardline.cli.options import Place
 from shardline.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -14,24 +13,24 @@ if TYPE_CHECKING:
     from shardline.core.leasing.rows import LeaseRow
     from shardline.core.positions import Position
     from shardline.leases.port import LeaseTable
-
-
-def listed(stream: str, place: Place) -> frozenset[str]:
-    """Return the ids of the shards that the stream has."""
     from shardline.services.access import Access
+
+
+def listed_shard_ids(stream: str, access: "Access") -> frozenset[str]:
+    """Return the ids of the shards that the stream lists."""
     from shardline.services.connection import connect
 
-    service = connect(stream, Access(**place))
+    service = connect(stream, access)
     try:
         return frozenset(shard.id for shard in service.list_shards())
     finally:
         service.close()
 
 
-def chosen(
+def select_rows(
     table: "LeaseTable", app: str, stream: str, shards: list[str] | None, everything: bool
 ) -> "Iterator[LeaseRow]":
-    """Yield the rows that were named, or all of them."""
+    """Yield the rows of the named shards, or all rows if `everything`."""
     from shardline.observation.observation import read_all_rows
     from shardline.services.addresses import parse_address
 
@@ -50,7 +49,7 @@ def chosen(
         yield rows[shard_id]
 
 
-def change(
+def apply_changes(
     table: "LeaseTable",
     rows: "list[LeaseRow]",
     make: "Callable[[LeaseRow], LeaseRow]",
@@ -61,9 +60,9 @@ def change(
     as_json: bool,
     left_alone: "Sequence[str]" = (),
 ) -> None:
-    """Say what would be done, ask, do it, and let the workers look.
+    """Print the changes, ask for confirmation, write them, and make the workers notice.
 
-    `left_alone` are shards that were meant, too, and are finished and gone from the stream.
+    `left_alone` are selected shards that are finished and that the stream no longer lists.
     """
     from shardline.cli.output import print_json
 
@@ -71,7 +70,7 @@ def change(
         for line in lines:
             typer.echo(("would " if dry_run else "") + line)
         for shard_id in left_alone:
-            typer.echo(f"{shard_id} stays finished: the stream no longer has it")
+            typer.echo(f"{shard_id} stays finished: the stream no longer lists it")
         if not lines:
             typer.echo("nothing to do")
     if rows and not dry_run:
@@ -81,25 +80,25 @@ def change(
             table.swap_row(make(row), row)
         header = table.read_header(rows[0].app_name, rows[0].stream_name)
         if header is not None:
-            table.bump(header)  # so that workers look at once
+            table.bump(header)  # workers read their rows again at once
     if as_json:
         print_json({"done": not dry_run, "changes": lines, "left_alone": list(left_alone)})
 
 
-def require_nobody_works(table: "LeaseTable", rows: "list[LeaseRow]") -> None:
-    """Refuse while workers may run: they remember what they completed, and would not look again."""
+def require_no_workers(table: "LeaseTable", rows: "list[LeaseRow]") -> None:
+    """Raise if workers may be running: they would not read completed shards again."""
     owners = {row.lease_owner for row in rows if row.lease_owner}
     for row in rows[:1]:
         owners |= {beat.worker for beat in table.read_heartbeats(row.app_name, row.stream_name)}
     if owners:
         raise ConfigurationError(
-            f"{min(owners)} ({len(owners)} in all) may still work: stop the workers first, "
+            f"{min(owners)} ({len(owners)} in all) may still be running: stop the workers first, "
             "or pass --force if they are dead"
         )
 
 
-def moved(row: "LeaseRow", position: "Position") -> "LeaseRow":
-    """Return a row that nobody holds and whose reading begins at a position."""
+def with_checkpoint(row: "LeaseRow", position: "Position") -> "LeaseRow":
+    """Return a row without an owner, with its checkpoint at a position."""
     return replace(
         row,
         checkpoint=position,

@@ -1,4 +1,4 @@
-"""`shardline leases`: who holds what and how far it is; release and reset, after asking."""
+"""`shardline leases`: owners and checkpoints; release and reset, after a confirmation."""
 
 import time
 from datetime import UTC, datetime
@@ -11,7 +11,6 @@ from shardline.cli.options import (
     AsJson,
     EndpointUrl,
     LeaseEndpointUrl,
-    Place,
     Profile,
     Region,
     StreamAddress,
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     from shardline.core.positions import Position
     from shardline.leases.port import LeaseTable
+    from shardline.services.access import Access
 
 AppName = Annotated[str, typer.Option("--app", help="The application whose leases these are.")]
 TableAddress = Annotated[
@@ -33,15 +33,17 @@ TableAddress = Annotated[
 ]
 ShardIds = Annotated[list[str] | None, typer.Argument(metavar="SHARD...", help="Which shards.")]
 Everything = Annotated[bool, typer.Option("--all", help="All shards of the application.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and do nothing.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 class ShowByDefault(TyperGroup):
     """`shardline leases STREAM …` means `shardline leases show STREAM …`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put in `show` where no other command is named."""
+        """Insert `show` if no other command is named."""
         if args and args[0] not in self.commands and args[0] != "--help":
             args = ["show", *args]
         return super().parse_args(ctx, args)
@@ -57,20 +59,22 @@ def show(
     profile: Profile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show who holds which shard, under which epoch, how far it is and how far behind."""
+    """Show the owner, epoch, checkpoint and lag of each shard."""
     from shardline.cli.output import print_json, wide_console
-    from shardline.observation.observation import look, views_of, workers_of
+    from shardline.observation.observation import observe
+    from shardline.observation.views import shard_views, worker_views
     from shardline.services.access import Access
     from shardline.services.connection import connect
 
-    service = connect(stream, Access(region=region, endpoint_url=endpoint_url, profile=profile))
+    access = Access(region=region, endpoint_url=endpoint_url, profile=profile)
+    service = connect(stream, access)
     try:
-        with _open(app, lease_table, region, profile, lease_endpoint_url) as table:
-            sighting = look(service, stream, time.time(), table, app)
+        with _open(app, lease_table, access, lease_endpoint_url) as table:
+            observation = observe(service, stream, time.time(), table, app)
     finally:
         service.close()
-    views = [view for view in views_of(sighting) if view.epoch is not None]
-    workers = workers_of(sighting, views, {})
+    views = [view for view in shard_views(observation) if view.epoch is not None]
+    workers = worker_views(observation, views, {})
     if as_json:
         print_json({"stream": stream, "app": app, "workers": workers, "leases": views})
         return
@@ -98,16 +102,20 @@ def release(
 ) -> None:
     """Take leases away from their owners, so that other workers take them.
 
-    Nothing is lost: the next owner goes on at the checkpoint. What the old one had delivered
-    behind it comes again.
+    Nothing is lost: the next owner starts at the checkpoint. What the old one had delivered after
+    it is delivered again.
     """
-    from shardline.cli.leases.changes import change, chosen
+    from shardline.cli.leases.changes import apply_changes, select_rows
     from shardline.core.leasing.rows import released
+    from shardline.services.access import Access
 
-    with _open(app, lease_table, region, profile, lease_endpoint_url) as table:
-        rows = [row for row in chosen(table, app, stream, shards, everything) if row.lease_owner]
+    access = Access(region=region, profile=profile)
+    with _open(app, lease_table, access, lease_endpoint_url) as table:
+        rows = [
+            row for row in select_rows(table, app, stream, shards, everything) if row.lease_owner
+        ]
         lines = [f"release {row.shard_id} from {row.lease_owner}" for row in rows]
-        change(table, rows, released, lines, dry_run=dry_run, yes=yes, as_json=as_json)
+        apply_changes(table, rows, released, lines, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 def reset(
@@ -118,7 +126,7 @@ def reset(
     shards: ShardIds = None,
     everything: Everything = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Although workers left leases or heartbeats behind.")
+        bool, typer.Option("--force", help="Even if leases or heartbeats of workers exist.")
     ] = False,
     region: Region = None,
     endpoint_url: EndpointUrl = None,
@@ -128,32 +136,38 @@ def reset(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Move checkpoints, so that the application reads again (or skips) from a place of your choice.
+    """Move checkpoints, so that the application reads again from (or skips to) a position.
 
     Stop its workers first. Moving a checkpoint forward skips records without delivering them.
     Finished shards that the stream no longer lists stay finished: there is nothing left in them.
     """
-    from shardline.cli.leases.changes import change, chosen, listed, moved, require_nobody_works
-    from shardline.observation.observation import position_text
+    from shardline.cli.leases.changes import (
+        apply_changes,
+        listed_shard_ids,
+        require_no_workers,
+        select_rows,
+        with_checkpoint,
+    )
+    from shardline.observation.views import position_text
+    from shardline.services.access import Access
 
     position = _position(to)
-    with _open(app, lease_table, region, profile, lease_endpoint_url) as table:
-        chosen_rows = list(chosen(table, app, stream, shards, everything))
+    access = Access(region=region, endpoint_url=endpoint_url, profile=profile)
+    with _open(app, lease_table, access, lease_endpoint_url) as table:
+        selected = list(select_rows(table, app, stream, shards, everything))
         if not force:
-            require_nobody_works(table, chosen_rows)
-        still_listed = listed(
-            stream, Place(region=region, endpoint_url=endpoint_url, profile=profile)
-        )
-        rows = [row for row in chosen_rows if not row.completed or row.shard_id in still_listed]
+            require_no_workers(table, selected)
+        still_listed = listed_shard_ids(stream, access)
+        rows = [row for row in selected if not row.completed or row.shard_id in still_listed]
         place = position_text(position)
         lines = [
             f"reset {row.shard_id} from {position_text(row.checkpoint)} to {place}" for row in rows
         ]
-        gone = [row.shard_id for row in chosen_rows if row not in rows]
-        change(
+        gone = [row.shard_id for row in selected if row not in rows]
+        apply_changes(
             table,
             rows,
-            lambda row: moved(row, position),
+            lambda row: with_checkpoint(row, position),
             lines,
             dry_run=dry_run,
             yes=yes,
@@ -165,14 +179,12 @@ def reset(
 def _open(
     app: str,
     address: str,
-    region: str | None,
-    profile: str | None,
+    access: "Access",
     endpoint_url: str | None,
 ) -> "AbstractContextManager[LeaseTable]":
-    from shardline.cli.leases.tables import lease_table_for
+    from shardline.cli.leases.tables import open_lease_table
 
-    place = Place(region=region, endpoint_url=endpoint_url, profile=profile)
-    return lease_table_for(app, address, place)  # type: ignore[return-value]
+    return open_lease_table(app, address, access, endpoint_url)  # type: ignore[return-value]
 
 
 def _position(text: str) -> "Position":
@@ -183,5 +195,7 @@ def _position(text: str) -> "Position":
     if isinstance(since, datetime):
         return AtTime(since)
     if since == "latest":
-        raise InvalidPosition("latest means another place at every start: pass a time, such as 1s")
+        raise InvalidPosition(
+            "latest is a different position at every start: pass a time, such as 1s"
+        )
     return TRIM_HORIZON

@@ -1,9 +1,9 @@
-"""Draws leases as a table, and their workers in a line each."""
+"""Leases as a table, and their workers in a line each."""
 
 from typing import TYPE_CHECKING
 
 from shardline.cli.output import duration, printable
-from shardline.observation.observation import short_name
+from shardline.observation.names import short_worker_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ def render(
         leases.add_row(
             printable(view.id),
             view.state,
-            printable(short_name(view.owner)) if view.owner else "–",
+            printable(short_worker_name(view.owner)) if view.owner else "–",
             str(view.epoch),
             duration(view.lag_seconds),
             printable(view.checkpoint or "–"),
@@ -36,6 +36,6 @@ def render(
     for worker in workers:
         leaving = ", leaving" if worker.leaving else ""
         known = worker.lag_seconds is not None
-        furthest = f", furthest behind {duration(worker.lag_seconds)}" if known else ""
+        lag = f", lag {duration(worker.lag_seconds)}" if known else ""
         leases_held = "1 lease" if worker.held == 1 else f"{worker.held} leases"
-        console.print(f"{printable(worker.name)}: {leases_held}{furthest}{leaving}")
+        console.print(f"{printable(worker.name)}: {leases_held}{lag}{leaving}")

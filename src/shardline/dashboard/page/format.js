@@ -1,4 +1,4 @@
-// Words, numbers and colours, the same everywhere on the page.
+// Texts, numbers and colours, the same everywhere on the page.
 
 export const OWNER_COLOURS = 8;
 
@@ -34,8 +34,8 @@ export function clock(seconds, withSeconds = true) {
   return new Date(seconds * 1000).toLocaleTimeString("en-GB", options);
 }
 
-// shardId-000000000012 is …012; what is left tells a shard from the others.
-export function brief(shardId) {
+// Returns …012 for shardId-000000000012: the part that differs between shards.
+export function shortShardId(shardId) {
   const cut = shardId.lastIndexOf("-");
   if (cut < 0) return shardId;
   const number = shardId.slice(cut + 1);
@@ -45,7 +45,7 @@ export function brief(shardId) {
   return `…${number}`;
 }
 
-// An owner is a worker's name and, behind the last slash, one incarnation of it.
+// An owner is a worker's name and, after the last slash, one incarnation of it.
 export function workerName(owner) {
   const cut = owner.lastIndexOf("/");
   return cut > 0 ? owner.slice(0, cut) : owner;
@@ -70,8 +70,8 @@ export function ownerStriped(owner) {
 }
 
 export function stateWords(shard) {
-  if (shard.state === "waiting") return `waiting for ${shard.waits_for.map(brief).join(", ")}`;
-  if (shard.state === "readable" && !shard.owner) return "nobody reads";
+  if (shard.state === "waiting") return `waiting for ${shard.waits_for.map(shortShardId).join(", ")}`;
+  if (shard.state === "readable" && !shard.owner) return "no owner";
   if (shard.state === "readable") return shard.closed ? "draining" : "reading";
   if (shard.state === "undiscovered") return "not listed";
   return shard.state;
@@ -89,7 +89,7 @@ export function sentence(shard) {
   return parts.join(", ");
 }
 
-// The only ways in which this page makes elements: contents are text, never markup.
+// The only functions of this page that make elements: contents are text, never markup.
 export function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   return fill(made, attributes, children);
@@ -108,6 +108,10 @@ function fill(made, attributes, children) {
   }
   made.append(...children);
   return made;
+}
+
+export function letterKey(letter) {
+  return `${letter.shard_id} ${letter.sequence_number} ${letter.at}`;
 }
 
 export function setText(node, text) {

@@ -1,6 +1,6 @@
-// Joins the parts: snapshots come in as server-sent events, every part shows the same one.
+// Joins the parts: snapshots arrive as server-sent events, and every part shows the same one.
 
-import { duration, element, ownerIndex, rate, setText, stateWords, workerName } from "/format.js";
+import { duration, element, letterKey, ownerIndex, rate, setText, stateWords, workerName } from "/format.js";
 import { CanvasRiver } from "/canvas.js";
 import { riverOf } from "/layout.js";
 import { showDetails, showEvents, showFacts, showLegend, showTrouble, showVerdict, showWorkers } from "/panels.js";
@@ -9,7 +9,11 @@ import { ShardTable } from "/table.js";
 
 const SVG_MOST = 700;
 const at = (id) => document.getElementById(id);
-const state = { snapshot: null, selectedId: null, actions: [], painter: null, painterKind: null };
+const SILENT_PULSES = 3; // as many missed pulses make the picture stale
+const state = {
+  snapshot: null, selectedId: null, actions: [], painter: null, painterKind: null,
+  hasToken: false, payloads: new Map(), pulseSeconds: 5, watchdog: null,
+};
 
 const table = new ShardTable({ choose, searched: () => drawRiver() });
 
@@ -26,8 +30,8 @@ function show() {
   at("app").hidden = snapshot.app === null;
   setText(at("app"), snapshot.app ?? "");
   at("notice").hidden = !snapshot.notice;
-  setText(at("notice"), snapshot.notice ? `${snapshot.notice}. What you see is what was last seen.` : "");
-  // Workers come sorted by name, shards do not: colours are the same for everybody who looks.
+  setText(at("notice"), snapshot.notice ? `${snapshot.notice}. The page shows the last observation.` : "");
+  // Workers are sorted by name, shards are not: this gives every viewer the same colours.
   for (const worker of snapshot.workers) ownerIndex(worker.name);
   showFacts(snapshot);
   showVerdict(snapshot.verdict);
@@ -36,7 +40,8 @@ function show() {
   table.show(snapshot, selectedId);
   showDetails(snapshot, selectedId, { choose, act, actions });
   showWorkers(snapshot.workers);
-  showTrouble(snapshot);
+  showTrouble(snapshot, state.payloads);
+  at("payloads").hidden = !state.hasToken || snapshot.dead_letters.length === 0;
   showEvents(snapshot.events);
   document.body.dataset.at = String(snapshot.at);
 }
@@ -86,18 +91,35 @@ async function act(action, shardId, token) {
   }
 }
 
-function linked(word, text) {
+// Payloads are sent only with the token, which an EventSource cannot carry.
+async function fetchPayloads() {
+  const headers = { Authorization: `Bearer ${at("payload-token").value}` };
+  try {
+    const response = await fetch("/snapshot", { headers });
+    const answer = await response.json();
+    setText(at("payloads-answer"), response.ok ? "" : answer.message);
+    if (!response.ok) return;
+    for (const letter of answer.dead_letters) state.payloads.set(letterKey(letter), letter.payload);
+    show();
+  } catch {
+    setText(at("payloads-answer"), "the token cannot be sent, or the dashboard does not answer");
+  }
+}
+
+function showLink(word, text) {
   at("link").dataset.state = word;
   setText(at("link-text"), text);
 }
 
 function listen() {
   const source = new EventSource("/events");
-  source.addEventListener("open", () => linked("live", "live"));
-  source.addEventListener("error", () => linked("lost", "not connected, trying again"));
+  source.addEventListener("error", () => showLink("lost", "not connected, trying again"));
   source.addEventListener("snapshot", (event) => {
     state.snapshot = JSON.parse(event.data);
-    linked(state.snapshot.notice ? "stale" : "live", state.snapshot.notice ? "stale" : "live");
+    const word = state.snapshot.notice ? "stale" : "live";
+    showLink(word, word);
+    clearTimeout(state.watchdog);
+    state.watchdog = setTimeout(() => showLink("stale", "stale: no news"), SILENT_PULSES * state.pulseSeconds * 1000);
     show();
   });
 }
@@ -128,5 +150,11 @@ try {
   const kept = localStorage.getItem("shardline-theme");
   if (kept === "light" || kept === "dark") setTheme(kept);
 } catch { /* private windows refuse */ }
-fetch("/about").then((r) => r.json()).then((about) => { state.actions = about.actions; show(); }).catch(() => {});
+at("show-payloads").addEventListener("click", fetchPayloads);
+fetch("/about").then((r) => r.json()).then((about) => {
+  state.actions = about.actions;
+  state.hasToken = about.token;
+  state.pulseSeconds = about.pulse_seconds;
+  show();
+}).catch(() => {});
 listen();

@@ -1,6 +1,6 @@
 // Everything around the river and the table: facts, verdict, legend, workers, trouble, events, details.
 
-import { clock, count, duration, element, ownerIndex, percent, rate, setText, stateWords, workerName } from "/format.js";
+import { clock, count, duration, element, letterKey, ownerIndex, percent, rate, setText, stateWords, workerName } from "/format.js";
 import { childrenOf } from "/layout.js";
 import { paintOwner } from "/table.js";
 
@@ -16,13 +16,13 @@ export function showFacts(snapshot) {
   const facts = [["Open shards", count(open), `${count(shards.length)} listed`]];
   if (snapshot.app !== null) {
     facts.push(["Waiting", count(waiting), draining ? `${count(draining)} draining` : "for their parents"]);
-    facts.push(["Furthest behind", lags.length ? duration(Math.max(...lags)) : "–", "lag"]);
+    facts.push(["Highest lag", lags.length ? duration(Math.max(...lags)) : "–", "of all shards"]);
   }
   if (rates.length) facts.push(["Records", rate(rates.reduce((a, b) => a + b, 0)), "per second"]);
   if (snapshot.app !== null) {
     const held = shards.filter((s) => s.owner).length;
     facts.push(["Workers", count(snapshot.workers.length), held === 1 ? "1 lease" : `${count(held)} leases`]);
-    facts.push(["Gaps", count(snapshot.gaps.length), snapshot.gaps.length ? "records gone unread" : "recorded", snapshot.gaps.length > 0]);
+    facts.push(["Gaps", count(snapshot.gaps.length), snapshot.gaps.length ? "records expired unread" : "recorded", snapshot.gaps.length > 0]);
   }
   if (snapshot.dead_letters.length) facts.push(["Dead letters", snapshot.dead_letters.length < 50 ? count(snapshot.dead_letters.length) : "50+", "set aside", true]);
   const list = at("facts");
@@ -53,7 +53,7 @@ export function showVerdict(verdict) {
   );
 }
 
-// A click on a worker lights up its shards.
+// A click on a worker highlights its shards.
 export function showLegend(snapshot, searchFor) {
   const names = new Map();
   for (const worker of snapshot.workers) names.set(workerName(worker.name), worker.name);
@@ -89,8 +89,9 @@ export function showWorkers(workers) {
   }));
 }
 
-export function showTrouble(snapshot) {
-  const written = JSON.stringify([snapshot.gaps, snapshot.dead_letters]);
+export function showTrouble(snapshot, payloads) {
+  const letters = snapshot.dead_letters.map((letter) => ({ ...letter, payload: payloads.get(letterKey(letter)) ?? letter.payload }));
+  const written = JSON.stringify([snapshot.gaps, letters]);
   const list = at("trouble-list");
   at("trouble").hidden = snapshot.gaps.length + snapshot.dead_letters.length === 0;
   if (list.dataset.written === written) return;
@@ -98,7 +99,7 @@ export function showTrouble(snapshot) {
   list.replaceChildren(
     ...snapshot.gaps.slice(0, 50).map((gap) => element("li", {},
       element("strong", { text: "gap" }), element("span", { class: "mono", text: gap.shard_id }), element("span", { text: gap.text }))),
-    ...snapshot.dead_letters.slice(-50).toReversed().map((letter) => element("li", {},
+    ...letters.slice(-50).toReversed().map((letter) => element("li", {},
       element("strong", { text: "dead letter" }), element("span", { class: "mono", text: `${letter.shard_id} · key ${letter.partition_key} · ${letter.sequence_number}` }),
       element("span", { text: letter.reason }), element("code", { text: letter.payload }))),
   );
@@ -107,7 +108,7 @@ export function showTrouble(snapshot) {
 const SIGNS = { split: "≺", merged: "≻", continued: "→", closed: "■", taken: "+", "handed over": "⇄", released: "−", drained: "✓", joined: "●", left: "○", silent: "…", gap: "!", note: "·" };
 const seen = new Set();
 
-// Only new lines are added, so that a screen reader hears each event once.
+// Only new lines are added, so that a screen reader announces each event once.
 export function showEvents(events) {
   const list = at("events");
   at("no-events").hidden = events.length > 0;
@@ -133,7 +134,7 @@ export function showDetails(snapshot, selectedId, { choose, act, actions }) {
     ["lag", duration(shard.lag_seconds)], ["records/s", rate(shard.records_per_second)],
     ["hash range", shard.hash_start === null ? "not published" : `${percent(shard.hash_start)} to ${percent(shard.hash_end)}`],
     ["opened", shard.opened_at === null ? "not known" : new Date(shard.opened_at * 1000).toLocaleString("en-GB")],
-    ["closed", shard.closed ? (shard.closed_at === null ? "before the watching began" : new Date(shard.closed_at * 1000).toLocaleString("en-GB")) : "–"]];
+    ["closed", shard.closed ? (shard.closed_at === null ? "before the dashboard was started" : new Date(shard.closed_at * 1000).toLocaleString("en-GB")) : "–"]];
   const written = JSON.stringify([selectedId, facts, actions, shard.parents]);
   const relatives = [["from", shard.parents], ["into", childrenOf(snapshot.shards).get(shard.id) ?? []]];
   if (panel.dataset.written === written) return;

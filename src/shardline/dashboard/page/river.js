@@ -1,7 +1,7 @@
 // Draws the river as SVG: one group for each shard, kept as long as the shard is there, so that the
 // keyboard's focus survives every update.
 
-import { brief, clock, duration, isPast, ownerColour, ownerStriped, sentence, stateWords, svg, workerName } from "/format.js";
+import { shortShardId, clock, duration, isPast, ownerColour, ownerStriped, sentence, stateWords, svg, workerName } from "/format.js";
 
 export class SvgRiver {
   static hint = "Left to right is time, top to bottom the hash space. Colour is the worker that read it, grey was read before this page watched, pale is not read yet. Arrow keys move between shards.";
@@ -126,7 +126,7 @@ function shapes(band, river) {
   if (band.reaches && river.labelled) made.push(coloured(svg("circle", { class: "head", cx: band.x1, cy: y, r: Math.min(4.5, thick / 2 + 1.5) }), shard.owner));
   if (river.labelled && band.reaches) {
     const text = svg("text", { class: "label", x: river.right + 12, y: y + 4 });
-    text.append(svg("tspan", { class: "label-id", text: brief(shard.id) }));
+    text.append(svg("tspan", { class: "label-id", text: shortShardId(shard.id) }));
     const words = shard.owner ? workerName(shard.owner) : ["open", "readable"].includes(shard.state) && shard.epoch === null ? "" : stateWords(shard);
     if (words) text.append(coloured(svg("tspan", { class: shard.owner ? "label-owner" : "label-wait", dx: 7, text: clip(words, 16) }), shard.owner));
     if (shard.lag_seconds !== null && shard.state !== "waiting") text.append(svg("tspan", { class: "label-lag", dx: 7, text: duration(shard.lag_seconds) }));

@@ -1,10 +1,10 @@
-"""What happened between two snapshots, in words: splits, merges, hand-overs, workers, gaps."""
+"""The events between two snapshots: splits, merges, hand-overs, workers, gaps."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from shardline.observation.observation import short_name
+from shardline.observation.names import shard_list, short_shard_id, short_worker_name
 from shardline.observation.snapshot import Event, EventKind
 
 if TYPE_CHECKING:
@@ -13,13 +13,11 @@ if TYPE_CHECKING:
     from shardline.observation.snapshot import ShardView, Snapshot
 
 SILENT_SECONDS: Final = 10.0
-"""A worker whose heartbeat has not moved for this long is worth a line."""
-
-_NAMED: Final = 3
+"""A worker whose heartbeat has not changed for this long is reported."""
 
 
-def changes(before: Snapshot, after: Snapshot) -> tuple[Event, ...]:
-    """Tell what happened between two snapshots of one stream."""
+def events_between(before: Snapshot, after: Snapshot) -> tuple[Event, ...]:
+    """Return the events between two snapshots of one stream."""
     return (
         *_reshards(before, after),
         *_leases(before, after),
@@ -37,15 +35,21 @@ def _reshards(before: Snapshot, after: Snapshot) -> Iterator[Event]:
     for parents, children in born.items():
         kind = _reshard_kind(parents, children)
         if parents:
-            text = f"{' + '.join(map(brief, parents))} → {' + '.join(map(brief, children))}"
+            text = f"{_joined(parents)} → {_joined(children)}"
         else:
-            text = f"{named(children)} opened"
+            text = f"{shard_list(children)} opened"
         yield Event(after.at, kind, text, (*parents, *children))
     resharded = {parent for parents in born for parent in parents}
     for shard in after.shards:
         earlier = known.get(shard.id)
         if earlier and shard.closed and not earlier.closed and shard.id not in resharded:
-            yield Event(after.at, EventKind.CLOSED, f"{brief(shard.id)} closed", (shard.id,))
+            yield Event(
+                after.at, EventKind.CLOSED, f"{short_shard_id(shard.id)} closed", (shard.id,)
+            )
+
+
+def _joined(shard_ids: Iterable[str]) -> str:
+    return " + ".join(map(short_shard_id, shard_ids))
 
 
 def _reshard_kind(parents: tuple[str, ...], children: list[str]) -> EventKind:
@@ -58,27 +62,27 @@ def _reshard_kind(parents: tuple[str, ...], children: list[str]) -> EventKind:
 
 def _leases(before: Snapshot, after: Snapshot) -> Iterator[Event]:
     known = {shard.id: shard for shard in before.shards}
-    alike: dict[tuple[EventKind, str, str], list[str]] = {}
+    by_change: dict[tuple[EventKind, str, str], list[str]] = {}
     for shard in after.shards:
-        happened = _lease_change(known.get(shard.id), shard)
-        if happened is not None:
-            alike.setdefault(happened, []).append(shard.id)
-    for (kind, old, new), ids in alike.items():
+        change = _lease_change(known.get(shard.id), shard)
+        if change is not None:
+            by_change.setdefault(change, []).append(shard.id)
+    for (kind, old, new), ids in by_change.items():
         match kind:
             case EventKind.TAKEN:
-                text = f"{new} took {named(ids)}"
+                text = f"{new} took {shard_list(ids)}"
             case EventKind.HANDED_OVER:
-                text = f"{named(ids)}: {old} → {new}"
+                text = f"{shard_list(ids)}: {old} → {new}"
             case EventKind.DRAINED:
-                text = f"{named(ids)} read to the end" + (f" by {old}" if old else "")
+                text = f"{shard_list(ids)} read to the end" + (f" by {old}" if old else "")
             case _:
-                text = f"{old} gave up {named(ids)}"
+                text = f"{old} released {shard_list(ids)}"
         yield Event(after.at, kind, text, tuple(ids))
 
 
 def _lease_change(earlier: ShardView | None, shard: ShardView) -> tuple[EventKind, str, str] | None:
-    old = short_name(earlier.owner) if earlier and earlier.owner else ""
-    new = short_name(shard.owner) if shard.owner else ""
+    old = short_worker_name(earlier.owner) if earlier and earlier.owner else ""
+    new = short_worker_name(shard.owner) if shard.owner else ""
     if shard.state == "drained" and earlier is not None and earlier.state != "drained":
         return EventKind.DRAINED, old, ""
     if earlier is None or earlier.owner == shard.owner:
@@ -92,36 +96,18 @@ def _workers(before: Snapshot, after: Snapshot) -> Iterator[Event]:
     known = {worker.name: worker for worker in before.workers}
     for worker in after.workers:
         earlier = known.pop(worker.name, None)
-        name = short_name(worker.name)
+        name = short_worker_name(worker.name)
         if earlier is None:
             yield Event(after.at, EventKind.JOINED, f"{name} joined")
         elif earlier.silent_seconds < SILENT_SECONDS <= worker.silent_seconds:
             text = f"{name} has been silent for {worker.silent_seconds:.0f} s"
             yield Event(after.at, EventKind.SILENT, text)
     for name in known:
-        yield Event(after.at, EventKind.LEFT, f"{short_name(name)} left")
+        yield Event(after.at, EventKind.LEFT, f"{short_worker_name(name)} left")
 
 
 def _gaps(before: Snapshot, after: Snapshot) -> Iterator[Event]:
     for gap in after.gaps:
         if gap not in before.gaps:
-            text = f"{brief(gap.shard_id)}: {gap.text}"
+            text = f"{short_shard_id(gap.shard_id)}: {gap.text}"
             yield Event(after.at, EventKind.GAP, text, (gap.shard_id,))
-
-
-def brief(shard_id: str) -> str:
-    """Shorten a shard id to what tells it from the others: shardId-000000000012 is …012."""
-    prefix, separator, number = shard_id.rpartition("-")
-    if not separator:
-        return shard_id
-    if number.isdigit() and prefix == "shardId":
-        return f"…{number.lstrip('0').rjust(3, '0')}"
-    return f"…{number}"
-
-
-def named(shard_ids: Iterable[str]) -> str:
-    """Name a few shards, and count the rest."""
-    ids = [brief(shard_id) for shard_id in shard_ids]
-    if len(ids) <= _NAMED + 1:  # "and 1 more" would be no shorter than its name
-        return ", ".join(ids)
-    return f"{', '.join(ids[:_NAMED])} and {len(ids) - _NAMED} more"

@@ -1,4 +1,4 @@
-"""One record as text: for eyes, for programs, or as it is."""
+"""One record as text: for people, as JSON for programs, or as its raw bytes."""
 
 import base64
 import json
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from shardline.cli.output import printable, wide_console
-from shardline.observation.changes import brief
+from shardline.observation.names import short_shard_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ def printer_for(form: str) -> "Callable[[Record], None]":
 
 
 def payload_text(data: bytes) -> str:
-    """Show a payload safely: JSON indented, other text escaped, anything else as hex."""
+    """Return a payload as printable text: JSON indented, other text escaped, the rest as hex."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -47,8 +47,8 @@ def payload_text(data: bytes) -> str:
     return "\n".join(printable(part) for part in line.split("\n"))
 
 
-def as_plain(record: "Record") -> dict[str, Any]:
-    """Return a record as plain JSON: text payloads as text, others in base64."""
+def record_to_json(record: "Record") -> dict[str, Any]:
+    """Return a record as values for `json.dumps`: text payloads as text, others in base64."""
     plain: dict[str, Any] = {
         "shard_id": record.shard_id,
         "sequence_number": record.sequence_number,
@@ -75,7 +75,7 @@ def _pretty_printer() -> "Callable[[Record], None]":
     def show(record: "Record") -> None:
         key = getattr(record, "partition_key", None)
         line = Text(f"{record.arrived_at.astimezone():%H:%M:%S.%f}"[:-3], style="dim")
-        line.append(f"  {printable(brief(record.shard_id))}  ", style="cyan")
+        line.append(f"  {printable(short_shard_id(record.shard_id))}  ", style="cyan")
         line.append(printable(key if key is not None else _change(record)), style="bold")
         text = payload_text(_data(record))
         line.append("\n" if "\n" in text else "  ").append(text)
@@ -97,12 +97,12 @@ def _data(record: "Record") -> bytes:
 
 
 def _print_json(record: "Record") -> None:
-    typer.echo(json.dumps(as_plain(record), ensure_ascii=True))
+    typer.echo(json.dumps(record_to_json(record), ensure_ascii=True))
 
 
 def _print_raw(record: "Record") -> None:
     data = _data(record)
-    if sys.stdout.isatty():  # what a terminal would act on is for files and pipes only
+    if sys.stdout.isatty():  # control codes go into files and pipes only
         typer.echo(printable(data.decode(errors="backslashreplace")))
     else:
         typer.echo(data)
