@@ -140,7 +140,7 @@ def test_a_lease_is_released_with_the_token_and_only_with_it(live: Live, visit: 
     live.take(FIRST, "worker-a/1")
     page = visit(live.page.url)
     row(page, FIRST).click()
-    page.get_by_label("Token").fill(TOKEN)
+    page.get_by_label("Token", exact=True).fill(TOKEN)
     page.get_by_role("button", name="Release this lease").click()
     page.get_by_text("worker-a released …000").wait_for()
     assert live.row(FIRST).lease_owner is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from playwright.sync_api import Page
+
+    from shardline.observation.snapshot import Snapshot
 
     Visit = Callable[..., Page]
 
@@ -59,6 +62,40 @@ def test_hostile_contents_are_text_and_nothing_else(
     assert EVIL in page.locator("#trouble-list").inner_text()
     assert page.title() == f"kinesis://{EVIL} · shardline"
     assert page.evaluate("document.scripts.length") == 1
+
+
+def test_a_payload_is_shown_after_the_token_was_given(visit: Visit) -> None:
+    situation = Situation(1)
+    situation.dead_letters.append(DeadLetter(START, "s", "key", "7", "bad", "SECRET"))
+    with PageServer(situation, token="open sesame", interval_seconds=0.05) as server:  # noqa: S106
+        page = visit(server.url)
+        trouble = page.locator("#trouble-list")
+        trouble.get_by_text("bad").wait_for()
+        assert "SECRET" not in trouble.inner_text()
+        page.get_by_label("Token for payloads").fill("open sesame")
+        page.get_by_role("button", name="Show payloads").click()
+        trouble.get_by_text("SECRET").wait_for()
+
+
+def test_a_page_that_gets_no_news_is_stale_and_not_live(visit: Visit) -> None:
+    situation, hanging = Situation(1), threading.Event()
+
+    class Watch:
+        def snapshot(self) -> Snapshot:
+            if hanging.is_set():
+                may_end.wait(60)
+            return situation.snapshot()
+
+    may_end = threading.Event()
+    with PageServer(
+        Watch(), interval_seconds=0.05, stale_seconds=0.05, pulse_seconds=0.05
+    ) as server:
+        page = visit(server.url)
+        page.locator("#link[data-state=live]").wait_for()
+        hanging.set()
+        page.locator("#link[data-state=stale]").wait_for()
+        page.locator("#notice").get_by_text("The page shows the last observation").wait_for()
+        may_end.set()
 
 
 def test_the_keyboard_reaches_every_shard_and_its_details(
