@@ -86,6 +86,7 @@ class Delivery:
         shard_id: str,
         epoch: int,
         *,
+        cancelled: Callable[[], bool] = lambda: False,
         letters: LetterBox | None = None,
         parked: Iterable[str] = (),
         park: Callable[[str, str], Call] | None = None,
@@ -94,9 +95,10 @@ class Delivery:
     ) -> None:
         """Deliver to `consumer`, under its own failure policy.
 
-        `letters` is needed if that is `DeadLetter`. `parked` are the keys that are parked when the
-        lease is taken; `park(key, letter_id)` returns the call that parks one more, and that call
-        raises `LeaseLost` when the lease is gone. `hash_key` is the hash key of a DynamoDB table.
+        `cancelled` returns true once the lease is gone. `letters` is needed if the policy is
+        `DeadLetter`. `parked` are the keys that are parked when the lease is taken; `park(key,
+        letter_id)` returns the call that parks one more, and that call raises `LeaseLost` when the
+        lease is gone. `hash_key` is the hash key of a DynamoDB table.
         """
         if isinstance(consumer.failure, DeadLetter):
             if letters is None:
@@ -108,21 +110,13 @@ class Delivery:
         self._consumer = consumer
         self._shard_id = shard_id
         self._epoch = epoch
-        self._cancelled = False
+        self.cancelled: Final = cancelled
         self._letters = letters
         self._parked = pa.array(sorted(set(parked)), pa.string())
         self._park = park or _cannot_park
         self._hash_key = hash_key
         self._change_of = change_of
         self._numbers = count(1)
-
-    def cancel(self) -> None:
-        """Stop between two calls: the lease is gone. The batch at hand is told."""
-        self._cancelled = True
-
-    def cancelled(self) -> bool:
-        """Return true if the lease is gone."""
-        return self._cancelled
 
     @property
     def parked(self) -> frozenset[str]:
@@ -242,7 +236,7 @@ class Delivery:
         return ShardBatch(self._shard_id, self.fence(), part, self._change_of, self.cancelled)
 
     def _require_lease(self, cause: Exception | None = None) -> None:
-        if self._cancelled:
+        if self.cancelled():
             raise Cancelled(
                 f"{self._shard_id}: the lease of epoch {self._epoch} is gone"
             ) from cause

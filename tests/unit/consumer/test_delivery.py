@@ -196,13 +196,8 @@ def test_one_key_too_many_halts_the_shard_instead_of_parking_it() -> None:
 
 @pytest.mark.case("W-01")
 def test_nothing_is_tried_again_when_the_lease_is_gone() -> None:
-    def fails(_: int, call: int) -> bool:
-        if call == 2:
-            work.cancel()
-        return True
-
-    consumer = Recorder(Retry(8, 0), fails=fails)
-    work = delivery(consumer)
+    consumer = Recorder(Retry(8, 0), fails=always)
+    work = Delivery(consumer, SHARD, 4, cancelled=lambda: len(consumer.tried) == 2)
     with pytest.raises(Cancelled, match=r"shardId-000000000001.*epoch 4"):
         run_all(work.deliver_steps(page(("a", 1))))
     assert len(consumer.tried) == 2
