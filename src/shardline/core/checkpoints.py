@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from shardline.core.positions import (
     LATEST,
@@ -19,10 +19,6 @@ from shardline.core.positions import (
 )
 from shardline.core.shards import SequenceNumber
 from shardline.errors import InvalidPosition
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from collections.abc import Set as AbstractSet
 
 Json: TypeAlias = str | int | float | bool | list["Json"] | dict[str, "Json"] | None
 
@@ -111,21 +107,6 @@ def further(current: Position | None, proposed: Position) -> Position:
             return max(current, proposed, key=_progress)
         case _:
             return proposed
-
-
-def contiguous(
-    delivered: Sequence[After], acknowledged: AbstractSet[After], before: Position
-) -> Position:
-    """Return how far a shard may be checkpointed: up to the first delivery not acknowledged.
-
-    Acknowledgements may come in any order. `before` is returned while the first one is missing.
-    """
-    reached = before
-    for position in delivered:
-        if position not in acknowledged:
-            break
-        reached = position
-    return reached
 
 
 def _progress(position: After) -> tuple[SequenceNumber, bool, int]:

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardline.core.checkpoints import (
-    contiguous,
     further,
     position_from_json,
     position_to_json,
@@ -109,12 +108,3 @@ def test_a_checkpoint_inside_an_aggregated_record_lies_before_the_whole_record()
     assert further(after(5, 3), after(5)) == after(5)
     assert further(after(5), after(5, 3)) == after(5)
     assert further(after(5), after(6, 0)) == after(6, 0)
-
-
-@pytest.mark.req("K-45")
-@pytest.mark.case("R-07", "R-03")
-def test_a_checkpoint_stops_at_the_first_record_that_is_not_processed() -> None:
-    delivered = [after(n) for n in (1, 2, 3, 4)]
-    assert contiguous(delivered, {after(2), after(3)}, TRIM_HORIZON) == TRIM_HORIZON
-    assert contiguous(delivered, {after(1), after(2), after(4)}, TRIM_HORIZON) == after(2)
-    assert contiguous(delivered, set(delivered), TRIM_HORIZON) == after(4)
