@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # for type checkers; a test holds it to _MODULES
     from shardline.consumer.consumer import ShardBatch as ShardBatch
     from shardline.consumer.consumer import ShardConsumer as ShardConsumer
     from shardline.consumer.policies import DeadLetter as DeadLetter
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from shardline.tables.models import Model as Model
     from shardline.tables.models import key as key
 
-# Found on first use: a Spark executor needs none of what the others import.
-_HOMES = {
+_MODULES = {
     "DeadLetter": "shardline.consumer.policies",
     "DynamoDBRecord": "shardline.services.records",
     "Engine": "shardline.tables.engine",
@@ -36,25 +35,16 @@ _HOMES = {
     "key": "shardline.tables.models",
     "stream": "shardline.streams.stream",
 }
+"""The public names. Each is imported at first use: no program needs what all of them import."""
 
-__all__ = [
-    "DeadLetter",
-    "DynamoDBRecord",
-    "Engine",
-    "Halt",
-    "KinesisRecord",
-    "Model",
-    "Record",
-    "Retry",
-    "ShardBatch",
-    "ShardConsumer",
-    "Stream",
-    "key",
-    "stream",
-]
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'shardline' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

@@ -1,9 +1,22 @@
-"""The data pipeline on Spark: sources, planner, reader, and the consumer as a sink."""
+"""Spark: the DataFrame source, and consumers in long-running tasks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from shardline.spark.item_schema import item_schema
-from shardline.spark.quiet_workers import end_quietly
 from shardline.spark.session import session
 
-__all__ = ["item_schema", "session"]
+if TYPE_CHECKING:
+    from shardline.spark.consuming import consume as consume
 
-end_quietly()
+__all__ = ["consume", "item_schema", "session"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import `consume` at first use: a task that only reads rows does not need it."""
+    if name == "consume":
+        from shardline.spark.consuming import consume
+
+        return consume
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -22,6 +22,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from shardline.consumer.logs import log_to_stderr
 from shardline.core.offsets import Offset
 from shardline.core.planning import tasks
 from shardline.errors import ConfigurationError
@@ -30,9 +31,9 @@ from shardline.spark.executor.columns import spark_schema
 from shardline.spark.executor.images import ddl_with_images
 from shardline.spark.executor.reader import service_for
 from shardline.spark.executor.rows import ShardRanges, rows_of
-from shardline.consumer.logs import log_to_stderr
 from shardline.spark.options import DYNAMODB_STREAMS, KINESIS, Options, read_options
 from shardline.spark.process_metrics import LagTally
+from shardline.spark.quiet_workers import end_quietly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -160,6 +161,7 @@ class _Source(DataSource):
         return ShardedReader(options, _item_in(schema, options))
 
     def _options(self) -> Options:
+        end_quietly()
         return read_options(self.format, self.options)
 
 

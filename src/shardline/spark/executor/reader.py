@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from shardline.consumer.logs import log_to_stderr
 from shardline.core.positions import TRIM_HORIZON, After, Position
 from shardline.core.shards import SequenceNumber
 from shardline.errors import GapError, PositionTrimmed, ServiceError
@@ -18,7 +19,7 @@ from shardline.services.connection import connect
 from shardline.services.cursor import ShardCursor
 from shardline.spark.driver.inline_records import unpack
 from shardline.spark.executor.read_ahead_cache import Leftover, Leftovers
-from shardline.consumer.logs import log_to_stderr
+from shardline.spark.quiet_workers import end_quietly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -167,6 +168,7 @@ def _leftovers_of(connection: Connection) -> Leftovers:  # noqa: ARG001 # one fo
 @lru_cache(maxsize=1)
 def _settle_worker() -> None:
     """Spare the collections that Spark's worker makes after every task from what never changes."""
+    end_quietly()
     log_to_stderr()
     gc.collect()
     gc.freeze()
