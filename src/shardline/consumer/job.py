@@ -36,6 +36,12 @@ class LeasePlace:
     address: str
     access: Access = field(default_factory=Access)
 
+    @property
+    def name(self) -> str:
+        """The address as messages show it: without what may be a secret."""
+        scheme, _, rest = self.address.partition("://")
+        return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -46,6 +52,8 @@ class Job:
     leases: LeasePlace
     consumer: bytes
     """The user's consumer, pickled: each lease of a shard gets an object of its own."""
+    change_of: bytes | None = None
+    """A function from a record to a typed change, pickled: where the consumer has a model."""
     start: TrimHorizon | Latest | AtTime = LATEST
     times: LeaseTimes = field(default_factory=LeaseTimes)
     limits: PipelineLimits = field(default_factory=PipelineLimits)

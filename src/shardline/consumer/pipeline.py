@@ -9,15 +9,18 @@ and is never started again; after a lapse or a failure the lease is taken anew, 
 from __future__ import annotations
 
 import logging
+from collections import deque
 from dataclasses import dataclass
-from datetime import timedelta
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from shardline.consumer.delivery import Cancelled, Done, Halted
+from shardline.consumer.gap_watch import GapWatch
+from shardline.consumer.lanes import Watermark, split
 from shardline.consumer.messages import (
     Acknowledged,
+    GapFound,
     PipelineFailed,
     PipelineFinished,
     PipelineHalted,
@@ -25,9 +28,10 @@ from shardline.consumer.messages import (
 )
 from shardline.consumer.read_ahead import Chunk, ReadAhead
 from shardline.core.fences import Fence
-from shardline.core.positions import After, Position
+from shardline.core.gaps import Gap, Verdict
+from shardline.core.positions import TRIM_HORIZON, After, Position
 from shardline.core.shards import SequenceNumber
-from shardline.errors import ServiceError
+from shardline.errors import PositionTrimmed, ServiceError
 from shardline.services.cursor import ShardCursor
 from shardline.services.pace import ShardPace
 from shardline.services.steps import Call, Pause, Steps, relayed
@@ -50,6 +54,8 @@ _LONGEST_PAUSE_SECONDS: Final = 1.0
 _QUIET_SECONDS: Final = 600.0
 """How often a shard without records says up to when nothing was there."""
 _FIRST_ERROR_SECONDS: Final = 0.5
+_OPEN_CHUNKS: Final = 4
+"""How many chunks the lanes of a shard may be in at once."""
 _LONGEST_ERROR_SECONDS: Final = 30.0
 
 
@@ -86,6 +92,7 @@ class Pipeline:
         delivery: Callable[[Callable[[], bool]], Delivery],
         *,
         limits: PipelineLimits,
+        go_on_after_gaps: bool,
         budget: MemoryBudget,
         counts: Counts,
         send: Callable[[FromRunner], None],
@@ -95,6 +102,8 @@ class Pipeline:
         self.key: Final[PipelineKey] = start.key
         self.wake_reader: Callable[[], None] = lambda: None
         self.wake_delivery: Callable[[], None] = lambda: None
+        self.wake_lane: Callable[[int], None] = lambda lane: None  # noqa: ARG005
+        self.lanes: Final = max(1, consumer.lanes)
         self._start = start
         self._service = service
         self._consumer = consumer
@@ -107,10 +116,16 @@ class Pipeline:
         self._may_deliver = may_deliver
         self._state = _State.RUNNING
         self._read_to_end = False
+        self._pace = ShardPace()
         self._ahead = ReadAhead(budget, limits.read_ahead_records, limits.read_ahead_bytes)
         self._position: Position = start.checkpoint
         """Everything before it is processed."""
         self._quiet_since: float | None = None
+        self._go_on_after_gaps = go_on_after_gaps
+        self._gaps = GapWatch(service, start.key.shard_id, start.checkpoint, start.as_of)
+        self._watermark = Watermark[Chunk]()
+        self._queues: list[deque[_Part]] = [deque() for _ in range(self.lanes)]
+        self._busy_lanes = 0
 
     # --- what the runner says -------------------------------------------------------------------
 
@@ -138,14 +153,7 @@ class Pipeline:
 
     def read_steps(self) -> Steps[None]:
         """Read pages in order while there is demand, until the shard's end or a stop."""
-        cursor = ShardCursor(
-            self._service,
-            self.key.shard_id,
-            self._start.checkpoint,
-            pace=ShardPace(),
-            patience_seconds=float("inf"),
-            clock=self._clock,
-        )
+        cursor = self._cursor_at(self._start.checkpoint)
         failures = 0
         while self._running():
             demand = self._ahead.demand()
@@ -153,7 +161,7 @@ class Pipeline:
                 yield Pause(_LONGEST_PAUSE_SECONDS)
                 continue
             try:
-                page = yield from cursor.read_steps(demand)
+                found = yield from self._read(cursor, demand)
             except ServiceError as error:
                 failures += 1
                 pause = min(_LONGEST_ERROR_SECONDS, _FIRST_ERROR_SECONDS * 2.0 ** (failures - 1))
@@ -163,7 +171,18 @@ class Pipeline:
             failures = 0
             if not self._running():
                 return
-            self._take_in(page)
+            if isinstance(found, Gap):
+                if not self._accept(found):
+                    return
+                cursor = self._cursor_at(TRIM_HORIZON)
+                continue
+            if isinstance(found, Verdict):
+                yield Pause(_LONGEST_PAUSE_SECONDS)
+                again = TRIM_HORIZON if found is Verdict.HORIZON else cursor.position
+                cursor = self._cursor_at(again)
+                continue
+            page = found
+            self._take_in(page, ended=cursor.ended)
             if cursor.ended:
                 self._read_to_end = True
                 self.wake_delivery()
@@ -171,16 +190,46 @@ class Pipeline:
             if not page.records.num_rows:
                 yield Pause(self._limits.poll_seconds)
 
-    def _take_in(self, page: Page) -> None:
+    def _read(self, cursor: ShardCursor, demand: int) -> Steps[Page | Gap | Verdict]:
+        """Read a page; return a gap before it instead, or what to do about a refused place."""
+        try:
+            page = yield from cursor.read_steps(demand)
+        except PositionTrimmed:
+            return (yield from self._gaps.at_refusal())
+        gap = yield from self._gaps.before_page(page)
+        return gap or page
+
+    def _cursor_at(self, position: Position) -> ShardCursor:
+        return ShardCursor(
+            self._service,
+            self.key.shard_id,
+            position,
+            pace=self._pace,
+            patience_seconds=float("inf"),
+            clock=self._clock,
+        )
+
+    def _accept(self, gap: Gap) -> bool:
+        """Record a gap and go on at the horizon, or halt the shard, as the policy says."""
+        if not self._go_on_after_gaps:
+            self.stop()
+            self._send(PipelineHalted(self.key, str(gap)))
+            return False
+        logger.warning("%s", gap)
+        self._send(GapFound(self.key, str(gap)))
+        self._gaps.skip_to_horizon(gap.until)
+        return True
+
+    def _take_in(self, page: Page, *, ended: bool) -> None:
         self._counts.reads += 1
-        rows = page.records.num_rows
-        as_of = _as_of(page)
-        if rows:
+        self._gaps.after_page(page, closed=ended)
+        as_of = self._gaps.as_of
+        if page.records.num_rows:
             self._quiet_since = None
             for chunk in _chunks(page, as_of, self._limits.batch_records):
                 self._ahead.put(chunk)
             self.wake_delivery()
-        elif self._ahead.records == 0 and page.behind_ms == 0:
+        elif self._ahead.records == 0 and len(self._watermark) == 0 and page.behind_ms == 0:
             self._note_quiet(as_of)
 
     def _note_quiet(self, as_of: datetime | None) -> None:
@@ -201,27 +250,43 @@ class Pipeline:
             yield partial(consumer.shard_started, shard_id, Fence(self.key.epoch, 0))
             while (yield from self._deliver_next()):
                 pass
-            if self._state is _State.STOPPED:
+            while self._busy_lanes and not self.stopped:
+                yield Pause(_LONGEST_PAUSE_SECONDS)
+            if self.stopped:
                 return
             if self._all_processed:
                 yield partial(consumer.shard_ended, shard_id)
                 if not self.stopped:
                     self._send(ShardProcessed(self.key))
-            elif self._state is _State.FINISHING:
-                self._ahead.clear()
+            else:
                 yield partial(consumer.shard_released, shard_id)
                 if not self.stopped:
                     self._send(PipelineFinished(self.key))
         except Cancelled:
-            if not self.stopped:
-                self._state = _State.STOPPED
-                self._send(PipelineFailed(self.key, "its lease could not be renewed in time"))
+            self._fail()
         finally:
             self._ahead.clear()
 
+    def lane_steps(self, lane: int) -> Steps[None]:
+        """Deliver what is given to one lane, until the shard ends, is finished or stopped."""
+        queue = self._queues[lane]
+        try:
+            while self._running() and not self._all_processed:
+                if not queue:
+                    yield Pause(_LONGEST_PAUSE_SECONDS)
+                    continue
+                self._busy_lanes += 1
+                try:
+                    yield from self._deliver_part(queue.popleft())
+                finally:
+                    self._busy_lanes -= 1
+                    self.wake_delivery()
+        except Cancelled:
+            self._fail()
+
     @property
     def _all_processed(self) -> bool:
-        return self._read_to_end and self._ahead.records == 0
+        return self._read_to_end and self._ahead.records == 0 and len(self._watermark) == 0
 
     def _deliver_next(self) -> Steps[bool]:
         """Deliver the next chunk, or wait for one; false when there is nothing more to do."""
@@ -230,32 +295,48 @@ class Pipeline:
         if not self._may_deliver():
             yield Pause(_LONGEST_PAUSE_SECONDS / 10)
             return True
-        chunk = self._ahead.take()
+        chunk = self._ahead.take() if len(self._watermark) < _OPEN_CHUNKS else None
         if chunk is None:
             yield Pause(_LONGEST_PAUSE_SECONDS)
             return True
+        if self.lanes == 1:
+            ticket = self._watermark.opened(chunk, 1)
+            yield from self._deliver_part(_Part(ticket, chunk.records, chunk.records.nbytes))
+            return True
+        parts = yield partial(split, chunk.records, self.lanes)
+        filled = sum(part.num_rows > 0 for part in parts)
+        ticket = self._watermark.opened(chunk, filled)
+        share, rest = divmod(chunk.records.nbytes, filled)
+        for lane, part in enumerate(parts):
+            if part.num_rows:
+                self._queues[lane].append(_Part(ticket, part, share + rest))
+                rest = 0
+                self.wake_lane(lane)
+        return True
+
+    def _deliver_part(self, part: _Part) -> Steps[None]:
+        """Deliver a chunk, or one lane's part of it, and acknowledge as far as all are done."""
         try:
             outcome = yield from relayed(
-                self._delivery.deliver_steps(chunk.records),
+                self._delivery.deliver_steps(part.records),
                 outgoing=self._require_not_finishing,
                 after_pause=self._require_not_finishing,
             )
         except _Finishing:
-            return False
+            return
         if self._cancelled():
             raise Cancelled(f"{self.key.shard_id}: cancelled during a delivery")
-        self._ahead.taken_done()
+        if isinstance(outcome, Halted):
+            self.stop()
+            self._send(PipelineHalted(self.key, outcome.reason))
+            return
+        self._ahead.release(part.size_bytes)
+        self._count(part, outcome)
+        reached = self._watermark.acknowledged(part.ticket)
+        if reached is not None:
+            self._position = reached.after
+            self._send(Acknowledged(self.key, reached.after, reached.as_of, reached.lag_ms))
         self.wake_reader()
-        match outcome:
-            case Done():
-                self._count(chunk, outcome)
-                self._position = chunk.after
-                self._send(Acknowledged(self.key, chunk.after, chunk.as_of, chunk.lag_ms))
-                return True
-            case Halted(reason):
-                self._state = _State.STOPPED
-                self._send(PipelineHalted(self.key, reason))
-                return False
 
     def _cancelled(self) -> bool:
         """Return true once the lease is gone or in doubt: the delivery at hand is not acknowledged.
@@ -265,15 +346,20 @@ class Pipeline:
         self._in_doubt = self._in_doubt or self.stopped or not self._may_deliver()
         return self._in_doubt
 
+    def _fail(self) -> None:
+        if not self.stopped:
+            self.stop()
+            self._send(PipelineFailed(self.key, "its lease could not be renewed in time"))
+
     def _require_not_finishing(self, step: Call | Pause) -> Call | Pause:
         """Raise between two tries if another worker waits: the next try is that worker's."""
         if isinstance(step, Pause) and self._state is _State.FINISHING:
             raise _Finishing
         return step
 
-    def _count(self, chunk: Chunk, done: Done) -> None:
-        self._counts.records += chunk.records.num_rows
-        self._counts.bytes += chunk.records.nbytes
+    def _count(self, part: _Part, done: Done) -> None:
+        self._counts.records += part.records.num_rows
+        self._counts.bytes += part.size_bytes
         self._counts.batches += 1
         self._counts.retries += done.retries
         self._counts.dead_letters += done.dead_lettered
@@ -281,6 +367,17 @@ class Pipeline:
     def _wake(self) -> None:
         self.wake_reader()
         self.wake_delivery()
+        for lane in range(self.lanes):
+            self.wake_lane(lane)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one lane delivers of a chunk."""
+
+    ticket: int
+    records: pa.RecordBatch
+    size_bytes: int
 
 
 def _chunks(page: Page, as_of: datetime | None, most: int) -> Iterator[Chunk]:
@@ -293,9 +390,3 @@ def _chunks(page: Page, as_of: datetime | None, most: int) -> Iterator[Chunk]:
 
 def _after(records: pa.RecordBatch) -> After:
     return After(SequenceNumber(records.column("sequenceNumber")[records.num_rows - 1].as_py()))
-
-
-def _as_of(page: Page) -> datetime | None:
-    if page.behind_ms is None:
-        return None
-    return page.service_time - timedelta(milliseconds=page.behind_ms)

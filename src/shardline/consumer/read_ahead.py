@@ -70,7 +70,7 @@ class ReadAhead:
     def take(self) -> Chunk | None:
         """Remove and return the next chunk; None if there is none.
 
-        Its bytes count as used until `taken_done`.
+        Its bytes count as used until they are released.
         """
         if not self._chunks:
             return None
@@ -80,16 +80,16 @@ class ReadAhead:
         self._taken_bytes += chunk.records.nbytes
         return chunk
 
-    def taken_done(self) -> None:
-        """Record that what was taken is processed: its memory is free."""
-        self._budget.used_bytes -= self._taken_bytes
-        self._taken_bytes = 0
+    def release(self, size_bytes: int) -> None:
+        """Record that so much of what was taken is processed: its memory is free."""
+        self._taken_bytes -= size_bytes
+        self._budget.used_bytes -= size_bytes
 
     def clear(self) -> None:
         """Drop everything that was read ahead."""
         while self._chunks:
             self._count(self._chunks.popleft(), -1)
-        self.taken_done()
+        self.release(self._taken_bytes)
 
     def _count(self, chunk: Chunk, sign: int) -> None:
         size = chunk.records.nbytes

@@ -115,11 +115,40 @@ class _Work:
         self.delivery: Final = _Loop(
             f"consumer of {name}", pipeline.deliver_steps(), lock, lambda: pipeline.stopped
         )
+        lanes = pipeline.lanes if pipeline.lanes > 1 else 0
+        self.lanes: Final = [
+            _Loop(f"lane {i} of {name}", pipeline.lane_steps(i), lock, lambda: pipeline.stopped)
+            for i in range(lanes)
+        ]
         pipeline.wake_reader, pipeline.wake_delivery = self.reader.wake, self.delivery.wake
+        pipeline.wake_lane = self._wake_lane
+
+    @property
+    def loops(self) -> list[_Loop]:
+        """All threads of the pipeline."""
+        return [self.reader, self.delivery, *self.lanes]
 
     def start(self) -> None:
-        self.reader.thread.start()
-        self.delivery.thread.start()
+        """Start the threads."""
+        for loop in self.loops:
+            loop.thread.start()
+
+    def failure(self) -> BaseException | None:
+        """Return what ended one of the threads, if anything did."""
+        return next((loop.failure for loop in self.loops if loop.failure), None)
+
+    def oldest_call(self) -> tuple[float, Thread] | None:
+        """Return when the longest call of the consumer began, and the thread that is in it."""
+        calls = [
+            (loop.call_began, loop.thread)
+            for loop in (self.delivery, *self.lanes)
+            if loop.call_began is not None
+        ]
+        return min(calls, key=lambda call: call[0], default=None)
+
+    def _wake_lane(self, lane: int) -> None:
+        if self.lanes:
+            self.lanes[lane].wake()
 
 
 class Runner:
@@ -167,10 +196,10 @@ class Runner:
         now = boot_seconds()
         with self._lock:
             for place, work in list(self._works.items()):
-                began = work.delivery.call_began
-                if began is not None and now - began > self._job.stall_seconds:
-                    self._abandon(place, work, now - began)
-                elif work.reader.failure or work.delivery.failure:
+                call = work.oldest_call()
+                if call is not None and now - call[0] > self._job.stall_seconds:
+                    self._abandon(place, work, call[1], now - call[0])
+                elif work.failure() is not None:
                     self._report_failure(place, work)
                 elif work.delivery.ended:
                     del self._works[place]
@@ -208,6 +237,7 @@ class Runner:
             consumer,
             partial(self._delivery, start, consumer),
             limits=job.limits,
+            go_on_after_gaps=job.go_on_after_gaps,
             budget=self._budget,
             counts=self.counts,
             send=self._send,
@@ -253,13 +283,14 @@ class Runner:
         work.pipeline.stop()
         tell = partial(_tell_lease_lost, work.consumer, key.shard_id)
         Thread(target=tell, name=f"lease_lost of {key.shard_id}", daemon=True).start()
-        if work.delivery.call_began is not None:
-            self._abandoned[key.stream_name, key.shard_id] = work.delivery.thread
+        call = work.oldest_call()
+        if call is not None:
+            self._abandoned[key.stream_name, key.shard_id] = call[1]
 
-    def _abandon(self, place: tuple[str, str], work: _Work, seconds: float) -> None:
+    def _abandon(self, place: tuple[str, str], work: _Work, thread: Thread, seconds: float) -> None:
         del self._works[place]
         work.pipeline.stop()
-        self._abandoned[place] = work.delivery.thread
+        self._abandoned[place] = thread
         logger.error(
             "%s: the consumer did not return for %.0f s; it is abandoned, and its shard given up",
             place[1],
@@ -268,7 +299,7 @@ class Runner:
         self._send(PipelineStalled(work.pipeline.key, seconds))
 
     def _report_failure(self, place: tuple[str, str], work: _Work) -> None:
-        error = work.reader.failure or work.delivery.failure
+        error = work.failure()
         del self._works[place]
         work.pipeline.stop()
         logger.error("%s: its pipeline failed: %r", place[1], error, exc_info=error)

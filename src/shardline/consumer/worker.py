@@ -130,7 +130,7 @@ class Worker:
     # --- the main loop ---------------------------------------------------------------------------
 
     def keep_steps(self) -> Steps[None]:
-        """Keep a runner at work until a stop is requested; then finish, and give everything back."""
+        """Keep a runner at work until a stop is requested; then give everything back."""
         while not self._stop_requested():
             if self._runner is None:
                 yield from self._start_runner()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from shardline.errors import InvalidPosition
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from shardline.core.shards import SequenceNumber
 
 
@@ -56,3 +55,26 @@ Position = TrimHorizon | Latest | AtTime | After | ShardEnd
 TRIM_HORIZON: Final = TrimHorizon()
 LATEST: Final = Latest()
 SHARD_END: Final = ShardEnd()
+
+
+def start_at(value: object) -> TrimHorizon | Latest | AtTime:
+    """Return the start that a user names: either end in any case, an ISO time, or a datetime."""
+    if isinstance(value, str):
+        match value.strip().lower():
+            case "trim_horizon":
+                return TRIM_HORIZON
+            case "latest":
+                return LATEST
+        try:
+            return AtTime(datetime.fromisoformat(value.strip()))
+        except InvalidPosition:
+            raise InvalidPosition(f"{value!r} has no time zone: write {value.strip()}Z") from None
+        except ValueError:
+            pass
+    # Times of the package arrow have the standard one as an attribute.
+    time = getattr(value, "datetime", value)
+    if isinstance(time, datetime):
+        return AtTime(time)
+    raise InvalidPosition(
+        f"{value!r} is no start: write trim_horizon, latest, or a time such as 2026-11-15T12:00:00Z"
+    )

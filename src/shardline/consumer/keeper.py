@@ -1,0 +1,100 @@
+"""The life of one worker in a keeper process: a Spark task, or a thread of `shardline run`."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from shardline.consumer.link import RunnerProcess
+from shardline.consumer.worker import StreamWork, Worker
+from shardline.core.leasing.runs import RunState
+from shardline.errors import ConfigurationError
+from shardline.leases.address import open_table
+from shardline.leases.coordinator import Coordinator
+from shardline.services.clock import boot_seconds
+from shardline.services.connection import connect
+from shardline.services.steps import run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shardline.consumer.job import Job
+    from shardline.leases.port import LeaseTable
+
+logger = logging.getLogger(__name__)
+
+_SILENCE_SECONDS: Final = 30.0
+"""A runner that says nothing for this long is killed: it says something every second."""
+
+
+def keep(job: Job, index: int, attempt: int, leave: Callable[[], bool] = lambda: False) -> None:
+    """Be worker `index` of a job until its run is stopped, or `leave` returns true.
+
+    Raises what makes the work impossible, such as a lease table without the run's row.
+    """
+    table = open_table(job.leases.address, job.leases.access)
+    try:
+        table.prepare()
+        _Keeper(job, table, f"{job.run_id}/{index}/{attempt}", leave).keep()
+    finally:
+        table.close()
+
+
+class _Keeper:
+    def __init__(self, job: Job, table: LeaseTable, name: str, leave: Callable[[], bool]) -> None:
+        self._job = job
+        self._leave = leave
+        self._woken = threading.Event()
+        self._worker = Worker(
+            partial(RunnerProcess, job),
+            stop_requested=self._stop_requested,
+            silence_seconds=_SILENCE_SECONDS,
+            stop_seconds=job.stop_seconds,
+            clock=boot_seconds,
+        )
+        self._services = {s.name: connect(s.address, s.access, wire=s.wire) for s in job.streams}
+        self._worker.coordinators = {
+            stream_name: Coordinator(
+                table,
+                service,
+                job.app,
+                stream_name,
+                name,
+                start=job.start,
+                times=job.times,
+                work=StreamWork(stream_name, self._worker),
+                run_id=job.run_id,
+                goes_on_after_gaps=job.go_on_after_gaps,
+                expect_app=job.expect_app,
+                clock=boot_seconds,
+            )
+            for stream_name, service in self._services.items()
+        }
+
+    def keep(self) -> None:
+        """Run until a stop; every lease is given back, or the worker waited long enough."""
+        try:
+            for coordinator in self._worker.coordinators.values():
+                coordinator.start()
+            run(self._worker.keep_steps(), sleep=self._woken.wait)
+        finally:
+            for service in self._services.values():
+                service.close()
+        self._require_run()
+
+    def _stop_requested(self) -> bool:
+        states = {c.run_state() for c in self._worker.coordinators.values()}
+        return self._leave() or bool(
+            states & {RunState.STOPPING, RunState.ABANDONED, RunState.MISSING}
+        )
+
+    def _require_run(self) -> None:
+        for coordinator in self._worker.coordinators.values():
+            if coordinator.run_state() is RunState.MISSING:
+                raise ConfigurationError(
+                    f"the lease table {self._job.leases.name} has no run {self._job.run_id}: "
+                    "this worker sees another table than its launcher. Use one that every machine "
+                    "reaches: dynamodb://TABLE or postgresql://HOST/DATABASE"
+                )

@@ -1,0 +1,169 @@
+"""Starts the workers of a run and keeps them running: the same for Spark and for one process.
+
+The launcher writes the run's row into the lease table, renews it as long as it lives, and marks
+it when the run is to stop. Workers read that row; nothing else connects them with the launcher.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from shardline.core.leasing.runs import Run
+from shardline.errors import ConfigurationError, ShardlineError
+from shardline.leases.address import open_table
+from shardline.services.clock import boot_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shardline.consumer.job import Job
+    from shardline.core.leasing.rows import Heartbeat
+
+logger = logging.getLogger(__name__)
+
+_RENEW_SECONDS: Final = 5.0
+_FIRST_PAUSE_SECONDS: Final = 1.0
+_LONGEST_PAUSE_SECONDS: Final = 30.0
+_HEALTHY_SECONDS: Final = 60.0
+
+Place = "Callable[[Job, int, int], None]"
+"""Runs worker `index`, attempt `attempt`, until it ends; raises what ended it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """How a run ended."""
+
+    handed_back: bool
+    """Every worker ended by itself: all that was processed is checkpointed, leases are free."""
+    failure: str | None = None
+    """What made the work impossible, in one line."""
+
+
+class RunningConsumer:
+    """A consumer that runs. End it with `stop`, and the others need not wait for its leases."""
+
+    def __init__(
+        self,
+        job: Job,
+        workers: int,
+        place: Callable[[Job, int, int], None],
+        cancel: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Start `workers` workers; `cancel` breaks off those that do not end by themselves."""
+        self.run_id: Final = job.run_id or uuid.uuid4().hex[:12]
+        self.workers: Final = workers
+        self._job = replace(job, run_id=self.run_id)
+        self._place = place
+        self._cancel = cancel
+        self._table = open_table(job.leases.address, job.leases.access)
+        self._stopping = threading.Event()
+        self._failure: str | None = None
+        self._table.prepare()
+        self._run = Run(job.app, self.run_id, datetime.now(UTC), workers)
+        self._table.write_run(self._run, None)
+        self._threads = [
+            threading.Thread(target=self._keep_worker, args=(i,), name=f"worker {i}", daemon=True)
+            for i in range(workers)
+        ]
+        self._renewals = threading.Thread(target=self._renew, name="renewals", daemon=True)
+        for thread in (self._renewals, *self._threads):
+            thread.start()
+
+    # --- for whoever started it -----------------------------------------------------------------
+
+    @property
+    def running(self) -> bool:
+        """Whether any worker still runs."""
+        return any(thread.is_alive() for thread in self._threads)
+
+    def wait(self, timeout_seconds: float | None = None) -> bool:
+        """Wait until the run ends; false if it still runs. Raises what made it impossible."""
+        deadline = None if timeout_seconds is None else boot_seconds() + timeout_seconds
+        for thread in self._threads:
+            left = None if deadline is None else max(0.0, deadline - boot_seconds())
+            thread.join(left)
+        if self._failure is not None and not self.running:
+            raise ConfigurationError(self._failure)
+        return not self.running
+
+    def stop(self, grace_seconds: float = 30.0, abandon: threading.Event | None = None) -> Stopped:
+        """Let every worker finish its deliveries at hand, checkpoint, and give its leases back.
+
+        What takes longer than the grace, or `abandon`, is broken off: it is not acknowledged, and
+        whoever gets its shards repeats it.
+        """
+        abandon = abandon or threading.Event()
+        self._mark_stopping()
+        deadline = boot_seconds() + grace_seconds
+        while self.running and boot_seconds() < deadline and not abandon.wait(0.05):
+            pass
+        handed_back = not self.running
+        if not handed_back:
+            self._cancel()
+        self._table.close()
+        return Stopped(handed_back, self._failure)
+
+    def heartbeats(self) -> list[Heartbeat]:
+        """Return the heartbeats of this run's workers, over all streams."""
+        return [
+            beat
+            for source in self._job.streams
+            for beat in self._table.read_heartbeats(self._job.app, source.name)
+            if beat.worker.startswith(f"{self.run_id}/")
+        ]
+
+    # --- threads --------------------------------------------------------------------------------
+
+    def _keep_worker(self, index: int) -> None:
+        """Start a worker again whenever it ends, with pauses, until the run stops."""
+        attempt = failures = 0
+        while not self._stopping.is_set():
+            started_at = boot_seconds()
+            try:
+                self._place(self._job, index, attempt)
+                if self._stopping.is_set():
+                    return
+                reason = "ended"
+            except ConfigurationError as error:
+                self._failure = str(error)
+                self._mark_stopping()
+                return
+            except Exception as error:
+                if self._stopping.is_set():
+                    return
+                reason = _first_line(error)
+            attempt += 1
+            healthy = boot_seconds() - started_at > _HEALTHY_SECONDS
+            failures = 1 if healthy else failures + 1
+            pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2.0 ** (failures - 1))
+            logger.warning("worker %d: %s; starting it again in %.0f s", index, reason, pause)
+            self._stopping.wait(pause)
+
+    def _renew(self) -> None:
+        while not self._stopping.wait(_RENEW_SECONDS):
+            self._write(replace(self._run, renewed=self._run.renewed + 1))
+
+    def _mark_stopping(self) -> None:
+        self._stopping.set()
+        for _ in range(3):
+            if self._run.stopping or self._write(replace(self._run, stopping=True)):
+                return
+
+    def _write(self, run: Run) -> bool:
+        try:
+            self._table.write_run(run, self._run)
+        except ShardlineError as error:
+            logger.warning("the row of run %s could not be written: %s", self.run_id, error)
+            return False
+        self._run = run
+        return True
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

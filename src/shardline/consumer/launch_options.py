@@ -1,0 +1,100 @@
+"""From the options of a launcher to a job: every mistake shows here, before anything is started."""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from shardline.consumer.dead_letters import open_dead_letters
+from shardline.consumer.job import Job, LeasePlace, StreamSource
+from shardline.consumer.pipeline import PipelineLimits
+from shardline.consumer.policies import DeadLetter
+from shardline.core.leasing.times import LeaseTimes
+from shardline.core.positions import LATEST, start_at
+from shardline.errors import ConfigurationError
+from shardline.services.access import Access
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from shardline.consumer.consumer import ShardConsumer
+
+DEFAULT_LEASE_TABLE: Final = "sqlite:///shardline-leases.db"
+"""For the workers of one machine that are started in the same folder."""
+
+
+def job_of(
+    consumer: ShardConsumer,
+    pickled: Callable[[object], bytes],
+    *,
+    streams: tuple[str, ...],
+    app: str | None = None,
+    lease_table: str | None = None,
+    lease_endpoint_url: str | None = None,
+    start: str | datetime = "trim_horizon",
+    ephemeral: bool = False,
+    expect_app: bool = False,
+    lease_seconds: float = 10,
+    checkpoint_seconds: float = 5,
+    batch_records: int = 10_000,
+    read_ahead_mb: int = 512,
+    stall_seconds: float = 600,
+    stop_seconds: float = 30,
+    go_on_after_gaps: bool = False,
+    wire: str = "json",
+    region: str | None = None,
+    endpoint_url: str | None = None,
+    profile: str | None = None,
+    role_arn: str | None = None,
+    external_id: str | None = None,
+) -> Job:
+    """Return the job, or raise a `ConfigurationError` of one line.
+
+    An `ephemeral` app begins at the latest point, keeps its leases for as long as it runs, and
+    remembers nothing. `expect_app` refuses an app that has no leases yet: a mistyped name or table
+    would begin anew.
+    """
+    if not streams:
+        raise ConfigurationError("name a stream: kinesis://NAME or dynamodb://TABLE")
+    if not ephemeral and app is None:
+        raise ConfigurationError("name the app whose workers share the stream: app=…")
+    access = Access(region, endpoint_url, profile, role_arn, external_id)
+    if isinstance(consumer.failure, DeadLetter):
+        open_dead_letters(consumer.failure.to, access)
+    if ephemeral:
+        app = app or f"ephemeral-{uuid.uuid4().hex[:12]}"
+        lease_table = lease_table or f"sqlite:///{tempfile.mkdtemp(prefix='shardline-')}/leases.db"
+    return Job(
+        streams=tuple(_source(address, access, wire) for address in streams),
+        app=str(app),
+        leases=LeasePlace(
+            _absolute(lease_table or DEFAULT_LEASE_TABLE),
+            Access(region, lease_endpoint_url, profile, role_arn, external_id),
+        ),
+        consumer=pickled(consumer),
+        start=LATEST if ephemeral else start_at(start),
+        times=LeaseTimes(lease_seconds=lease_seconds, checkpoint_seconds=checkpoint_seconds),
+        limits=PipelineLimits(batch_records=batch_records),
+        memory_bytes=read_ahead_mb * 1024 * 1024,
+        stall_seconds=stall_seconds,
+        stop_seconds=stop_seconds,
+        go_on_after_gaps=go_on_after_gaps,
+        expect_app=expect_app,
+    )
+
+
+def _source(address: str, access: Access, wire: str) -> StreamSource:
+    source = StreamSource(address, access, wire)
+    _ = source.name  # a malformed address shows here
+    return source
+
+
+def _absolute(lease_table: str) -> str:
+    """Make the path of a SQLite file whole: tasks work in folders of their own."""
+    prefix = "sqlite:///"
+    if not lease_table.startswith(prefix):
+        return lease_table
+    return prefix + str(Path(lease_table.removeprefix(prefix)).absolute())

@@ -1,0 +1,133 @@
+"""Places the workers of a consumer in Spark: each is a job of one task that runs until stopped.
+
+`mapInArrow` over a range of one row is an API that every Spark since 3.3 has, Spark Connect too.
+One job for each worker: a failure ends no other worker, and no limit of Spark's on task failures
+is relied on, since the launcher starts a worker again by itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import threading
+import uuid
+from typing import TYPE_CHECKING, Any, Final
+
+from shardline.consumer.launch import RunningConsumer
+from shardline.errors import ConfigurationError
+from shardline.leases.address import table_is_local
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from shardline.consumer.job import Job
+
+logger = logging.getLogger(__name__)
+
+_SIGN_SECONDS: Final = 20.0
+"""How often a quiet task yields something, so that nothing takes it for idle."""
+
+
+def start_workers(spark: SparkSession, job: Job, tasks: int | None = None) -> RunningConsumer:
+    """Start the workers of a job in Spark tasks, and return while they run."""
+    master = str(spark.conf.get("spark.master", "") or "")
+    local = master.startswith("local")
+    if not local and table_is_local(job.leases.address):
+        raise ConfigurationError(
+            f"{job.leases.name} is a table of one machine, and {master or 'this Spark'} has others: "
+            "use dynamodb://TABLE or postgresql://HOST/DATABASE"
+        )
+    if spark.conf.get("spark.speculation", "false") == "true":
+        raise ConfigurationError(
+            "spark.speculation is on: Spark would run workers twice. Set it to false"
+        )
+    if tasks is None:
+        if not local:
+            raise ConfigurationError(f"say how many workers to place on {master}: tasks=N")
+        tasks = _local_cores(master)
+    elif local and tasks >= _local_cores(master):
+        logger.info("%d workers take every core of %s: other jobs of it wait", tasks, master)
+    placement = _Placement(spark)
+    return RunningConsumer(job, tasks, placement.place, placement.cancel)
+
+
+class _Placement:
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._tag = f"shardline-{uuid.uuid4().hex[:12]}"
+        self._remote = "connect" in type(spark).__module__
+
+    def place(self, job: Job, index: int, attempt: int) -> None:
+        """Run one worker as a job of its own, until it ends."""
+        spark = self._spark
+        if self._remote:
+            spark.addTag(self._tag)
+        else:
+            description = f"worker {index} of {job.app}"
+            spark.sparkContext.setJobGroup(self._tag, description, interruptOnCancel=True)
+        rows = spark.range(0, 1, 1, 1).mapInArrow(_task(job, index, attempt), "failure string")
+        failures = [row.failure for row in rows.collect()]
+        if failures:
+            kind, _, text = failures[0].partition(": ")
+            raise (ConfigurationError if kind == "ConfigurationError" else RuntimeError)(text)
+
+    def cancel(self) -> None:
+        """Break every worker's job off: Spark kills a Python task a moment later."""
+        if self._remote:
+            self._spark.interruptTag(self._tag)
+        else:
+            self._spark.sparkContext.cancelJobGroup(self._tag)
+
+
+def _task(
+    job: Job, index: int, attempt: int
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return what the task runs: a worker in a thread, and a sign of life now and then.
+
+    An exception does not leave the task: it is a row, which the launcher reads.
+    """
+
+    def work(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        from shardline.consumer.keeper import keep
+        from shardline.consumer.logs import log_to_stderr
+
+        log_to_stderr()
+        for _ in rows:
+            pass
+        failures: list[str] = []
+
+        def run() -> None:
+            try:
+                keep(job, index, attempt)
+            except BaseException as error:  # noqa: BLE001
+                failures.append(f"{type(error).__name__}: {error}")
+
+        worker = threading.Thread(target=run, name=f"worker {index}", daemon=True)
+        worker.start()
+        while worker.is_alive():
+            worker.join(_SIGN_SECONDS)
+            yield pa.RecordBatch.from_pydict({"failure": pa.array([], pa.string())})
+        yield pa.RecordBatch.from_pydict({"failure": pa.array(failures, pa.string())})
+
+    return work
+
+
+def _local_cores(master: str) -> int:
+    """Return how many tasks a local master runs side by side."""
+    match = re.match(r"local(?:\[(\*|\d+)", master)
+    count = match[1] if match else "1"
+    return (os.cpu_count() or 1) if count == "*" else int(count or 1)
+
+
+def pickled(value: Any) -> bytes:
+    """Pickle a consumer so that an executor needs no file of its module."""
+    from pyspark import cloudpickle
+
+    result: bytes = cloudpickle.dumps(value)
+    return result
