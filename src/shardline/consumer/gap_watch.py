@@ -77,10 +77,10 @@ class GapWatch:
                 closed=closed,
             )
 
-    def skip_to_horizon(self, now: datetime) -> None:
-        """Accept a gap: the place is the horizon from now on."""
+    def skip_to_horizon(self) -> None:
+        """Accept a gap: the place is the horizon, as at a first start."""
         self._position = TRIM_HORIZON
-        self.as_of = now
+        self.as_of = None
 
     def _judge(self, now: datetime, evidence: Evidence) -> Verdict:
         if self.as_of is None:

@@ -217,7 +217,7 @@ class Pipeline:
             return False
         logger.warning("%s", gap)
         self._send(GapFound(self.key, str(gap)))
-        self._gaps.skip_to_horizon(gap.until)
+        self._gaps.skip_to_horizon()
         return True
 
     def _take_in(self, page: Page, *, ended: bool) -> None:

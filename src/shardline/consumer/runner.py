@@ -10,11 +10,12 @@ from __future__ import annotations
 import logging
 import pickle
 from functools import partial
-from threading import Event, RLock, Thread
+from threading import Event, RLock
 from typing import TYPE_CHECKING, Final
 
 from shardline.consumer.dead_letters import open_dead_letters
 from shardline.consumer.delivery import Delivery
+from shardline.consumer.loops import ThreadLoop
 from shardline.consumer.messages import (
     Counts,
     FinishPipeline,
@@ -32,7 +33,6 @@ from shardline.consumer.policies import DeadLetter
 from shardline.consumer.read_ahead import MemoryBudget
 from shardline.services.clock import boot_seconds
 from shardline.services.connection import connect
-from shardline.services.steps import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,111 +40,57 @@ if TYPE_CHECKING:
     from shardline.consumer.consumer import ShardConsumer
     from shardline.consumer.dead_letters import LetterBox
     from shardline.consumer.job import Job
+    from shardline.consumer.loops import Loop
     from shardline.consumer.messages import FromRunner, PipelineKey, ToRunner
     from shardline.services.port import StreamService
-    from shardline.services.steps import Call, Pause, Steps
+    from shardline.services.steps import Call, Steps
 
 logger = logging.getLogger(__name__)
 
 PULSE_SECONDS: Final = 1.0
 
 
-class _Stopped(Exception):
-    """Thrown into steps whose pipeline was stopped while they paused."""
-
-
-class _Loop:
-    """One thread that runs steps; it can be woken, and knows how long its call takes."""
+class _Work:
+    """A pipeline with its loops: one reads, one delivers, or one for each lane."""
 
     def __init__(
-        self, name: str, steps: Steps[None], lock: RLock, stopped: Callable[[], bool]
+        self,
+        pipeline: Pipeline,
+        consumer: ShardConsumer,
+        make_loop: Callable[[str, Steps[None], Callable[[], bool]], Loop],
     ) -> None:
-        self.call_began: float | None = None
-        self._steps = steps
-        self._lock = lock
-        self._stopped = stopped
-        self._wake = Event()
-        self.thread: Final = Thread(target=self._run, name=name, daemon=True)
-        self.failure: BaseException | None = None
-        self.ended = False
-
-    def wake(self) -> None:
-        """End the pause at hand, or the next one."""
-        self._wake.set()
-
-    def call(self, call: Call) -> object:
-        """Make a call, and keep when it began."""
-        self.call_began = boot_seconds()
-        try:
-            return call()
-        finally:
-            self.call_began = None
-
-    def pause(self, seconds: float) -> None:
-        """Wait, unless woken; raise if the pipeline was stopped."""
-        self._wake.wait(seconds)
-        self._wake.clear()
-        if self._stopped():
-            raise _Stopped
-
-    def _run(self) -> None:
-        from shardline.services.steps import Pause, relayed
-
-        def watched(step: Call | Pause) -> Call | Pause:
-            return step if isinstance(step, Pause) else partial(self.call, step)
-
-        try:
-            run(relayed(self._steps, outgoing=watched), lock=self._lock, sleep=self.pause)
-        except _Stopped:
-            pass
-        except BaseException as error:
-            self.failure = error
-        self.ended = True
-
-
-class _Work:
-    """A pipeline with its threads."""
-
-    def __init__(self, pipeline: Pipeline, consumer: ShardConsumer, lock: RLock) -> None:
         name = pipeline.key.shard_id
         self.pipeline: Final = pipeline
         self.consumer: Final = consumer
-        self.reader: Final = _Loop(
-            f"reader of {name}", pipeline.read_steps(), lock, lambda: pipeline.stopped
-        )
-        self.delivery: Final = _Loop(
-            f"consumer of {name}", pipeline.deliver_steps(), lock, lambda: pipeline.stopped
-        )
+
+        def loop(role: str, steps: Steps[None]) -> Loop:
+            return make_loop(f"{role} of {name}", steps, lambda: pipeline.stopped)
+
+        self.reader: Final = loop("reader", pipeline.read_steps())
+        self.delivery: Final = loop("consumer", pipeline.deliver_steps())
         lanes = pipeline.lanes if pipeline.lanes > 1 else 0
-        self.lanes: Final = [
-            _Loop(f"lane {i} of {name}", pipeline.lane_steps(i), lock, lambda: pipeline.stopped)
-            for i in range(lanes)
-        ]
+        self.lanes: Final = [loop(f"lane {i}", pipeline.lane_steps(i)) for i in range(lanes)]
         pipeline.wake_reader, pipeline.wake_delivery = self.reader.wake, self.delivery.wake
         pipeline.wake_lane = self._wake_lane
 
     @property
-    def loops(self) -> list[_Loop]:
-        """All threads of the pipeline."""
+    def loops(self) -> list[Loop]:
+        """All loops of the pipeline."""
         return [self.reader, self.delivery, *self.lanes]
 
     def start(self) -> None:
-        """Start the threads."""
+        """Start the loops."""
         for loop in self.loops:
-            loop.thread.start()
+            loop.start()
 
     def failure(self) -> BaseException | None:
-        """Return what ended one of the threads, if anything did."""
+        """Return what ended one of the loops, if anything did."""
         return next((loop.failure for loop in self.loops if loop.failure), None)
 
-    def oldest_call(self) -> tuple[float, Thread] | None:
-        """Return when the longest call of the consumer began, and the thread that is in it."""
-        calls = [
-            (loop.call_began, loop.thread)
-            for loop in (self.delivery, *self.lanes)
-            if loop.call_began is not None
-        ]
-        return min(calls, key=lambda call: call[0], default=None)
+    def oldest_call(self) -> float | None:
+        """Return when the longest call of the consumer began; None if there is none at hand."""
+        calls = (loop.call_began for loop in (self.delivery, *self.lanes))
+        return min((began for began in calls if began is not None), default=None)
 
     def _wake_lane(self, lane: int) -> None:
         if self.lanes:
@@ -160,7 +106,10 @@ class Runner:
         send: Callable[[FromRunner], None],
         *,
         connect_to: Callable[[str], StreamService] | None = None,
+        make_loop: Callable[[str, Steps[None], Callable[[], bool]], Loop] | None = None,
+        clock: Callable[[], float] = boot_seconds,
     ) -> None:
+        """Prepare a runner. A simulator passes its own services, loops and clock."""
         self.finished: Final = Event()
         self.counts: Final = Counts()
         self._job = job
@@ -169,9 +118,11 @@ class Runner:
         self._budget = MemoryBudget(job.memory_bytes)
         self._valid_until = float("-inf")
         self._works: dict[tuple[str, str], _Work] = {}
-        self._abandoned: dict[tuple[str, str], Thread] = {}
+        self._abandoned: dict[tuple[str, str], _Work] = {}
         self._services: dict[str, StreamService] = {}
         self._connect = connect_to or self._connect_to
+        self._make_loop = make_loop or self._thread
+        self._clock = clock
         self._letters: LetterBox | None = None
 
     def handle(self, message: ToRunner) -> None:
@@ -193,17 +144,18 @@ class Runner:
 
     def watch(self) -> None:
         """Abandon what stalled, report what died, and show that this process lives."""
-        now = boot_seconds()
+        now = self._clock()
         with self._lock:
             for place, work in list(self._works.items()):
-                call = work.oldest_call()
-                if call is not None and now - call[0] > self._job.stall_seconds:
-                    self._abandon(place, work, call[1], now - call[0])
+                began = work.oldest_call()
+                if began is not None and now - began > self._job.stall_seconds:
+                    self._abandon(place, work, now - began)
                 elif work.failure() is not None:
                     self._report_failure(place, work)
                 elif work.delivery.ended:
                     del self._works[place]
-            self._abandoned = {p: t for p, t in self._abandoned.items() if t.is_alive()}
+            for place in [p for p, w in self._abandoned.items() if w.oldest_call() is None]:
+                del self._abandoned[place]
             counts = self.counts
         self._send(Pulse(counts))
 
@@ -211,7 +163,7 @@ class Runner:
 
     def _start(self, start: StartPipeline) -> None:
         place = (start.key.stream_name, start.key.shard_id)
-        if place in self._abandoned and self._abandoned[place].is_alive():
+        if place in self._abandoned and self._abandoned[place].oldest_call() is not None:
             self._send(PipelineStalled(start.key, self._job.stall_seconds))
             return
         if place in self._works:
@@ -241,10 +193,13 @@ class Runner:
             budget=self._budget,
             counts=self.counts,
             send=self._send,
-            clock=boot_seconds,
-            may_deliver=lambda: boot_seconds() < self._valid_until,
+            clock=self._clock,
+            may_deliver=lambda: self._clock() < self._valid_until,
         )
-        return _Work(pipeline, consumer, self._lock)
+        return _Work(pipeline, consumer, self._make_loop)
+
+    def _thread(self, name: str, steps: Steps[None], stopped: Callable[[], bool]) -> Loop:
+        return ThreadLoop(name, steps, self._lock, stopped)
 
     def _delivery(
         self, start: StartPipeline, consumer: ShardConsumer, cancelled: Callable[[], bool]
@@ -281,16 +236,15 @@ class Runner:
             return
         del self._works[key.stream_name, key.shard_id]
         work.pipeline.stop()
-        tell = partial(_tell_lease_lost, work.consumer, key.shard_id)
-        Thread(target=tell, name=f"lease_lost of {key.shard_id}", daemon=True).start()
-        call = work.oldest_call()
-        if call is not None:
-            self._abandoned[key.stream_name, key.shard_id] = call[1]
+        told = _tell_lease_lost(work.consumer, key.shard_id)
+        self._make_loop(f"lease_lost of {key.shard_id}", told, lambda: False).start()
+        if work.oldest_call() is not None:
+            self._abandoned[key.stream_name, key.shard_id] = work
 
-    def _abandon(self, place: tuple[str, str], work: _Work, thread: Thread, seconds: float) -> None:
+    def _abandon(self, place: tuple[str, str], work: _Work, seconds: float) -> None:
         del self._works[place]
         work.pipeline.stop()
-        self._abandoned[place] = thread
+        self._abandoned[place] = work
         logger.error(
             "%s: the consumer did not return for %.0f s; it is abandoned, and its shard given up",
             place[1],
@@ -306,8 +260,8 @@ class Runner:
         self._send(PipelineFailed(work.pipeline.key, f"{type(error).__name__}: {error}"))
 
 
-def _tell_lease_lost(consumer: ShardConsumer, shard_id: str) -> None:
+def _tell_lease_lost(consumer: ShardConsumer, shard_id: str) -> Steps[None]:
     try:
-        consumer.lease_lost(shard_id)
+        yield partial(consumer.lease_lost, shard_id)
     except Exception:
         logger.exception("%s: lease_lost raised", shard_id)
