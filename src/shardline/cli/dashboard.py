@@ -76,11 +76,7 @@ def dashboard(
     if token is not None and len(token) < 8:
         raise ConfigurationError("--token is too short: use 8 characters or more")
     access = Access(region=region, endpoint_url=endpoint_url, profile=profile)
-    letters = (
-        open_letters(dead_letters, region=region, endpoint_url=endpoint_url, profile=profile)
-        if dead_letters
-        else None
-    )
+    letters = open_letters(dead_letters, access) if dead_letters else None
     service = connect(stream, access, patience=Patience(total_seconds=_PATIENCE_SECONDS))
     meter = Meter(service) if measure else None
     try:

@@ -45,7 +45,7 @@ from shardline.services.steps import Call, Pause
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from shardline.consumer.dead_letters import LetterBox
+    from shardline.consumer.dead_letters import LetterWriter
     from shardline.services.steps import Steps
 
 logger = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ class Delivery:
         epoch: int,
         *,
         cancelled: Callable[[], bool] = lambda: False,
-        letters: LetterBox | None = None,
+        letters: LetterWriter | None = None,
         parked: Iterable[str] = (),
         park: Callable[[str, str], Call] | None = None,
         hash_key: str | None = None,
@@ -189,7 +189,7 @@ class Delivery:
         raise AssertionError("unreachable")
 
     def _put_aside(
-        self, letters: LetterBox, part: pa.RecordBatch, reason: str
+        self, letters: LetterWriter, part: pa.RecordBatch, reason: str
     ) -> Steps[tuple[str, ...]]:
         write = partial(letters.write, self._batch(part), reason)
         ids: tuple[str, ...] = yield from self._until_done(write, "write dead letters")

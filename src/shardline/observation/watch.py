@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from shardline.core.promise import Verdict
     from shardline.core.shards import Shard
     from shardline.leases.port import LeaseTable
-    from shardline.observation.dead_letter_reader import Letters
+    from shardline.observation.dead_letter_reader import LetterReader
     from shardline.observation.snapshot import Snapshot
     from shardline.services.port import StreamDescription, StreamService
 
@@ -55,7 +55,7 @@ class LiveWatch:
         table: LeaseTable | None = None,
         app: str | None = None,
         meter: RateSource | None = None,
-        letters: Letters | None = None,
+        letters: LetterReader | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._address = address

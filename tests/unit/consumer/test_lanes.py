@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -81,7 +82,7 @@ def test_the_watermark_is_the_end_of_the_acknowledged_run(
         chunk = data.draw(st.sampled_from(unfinished))
         left[chunk] -= 1
         moved = watermark.acknowledged(tickets[chunk])
-        whole = sum(accumulate((count == 0 for count in left), lambda a, b: a and b)) - 1
+        whole = sum(accumulate((count == 0 for count in left), operator.and_)) - 1
         assert moved == (whole if whole > reached else None)
         reached = max(reached, whole)
         assert len(watermark) == len(left) - reached - 1

@@ -21,7 +21,7 @@ from shardline.services.wire.columns import KINESIS_COLUMNS
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from shardline.observation.dead_letter_reader import Letters
+    from shardline.observation.dead_letter_reader import LetterReader
     from shardline.observation.snapshot import DeadLetter
 
 
@@ -43,7 +43,7 @@ def write(address: str, numbers: range, endpoint_url: str | None = None) -> None
     open_dead_letters(address, Access(endpoint_url=endpoint_url)).write(batch(numbers), "bad")
 
 
-def until_there(letters: Letters, count: int) -> tuple[DeadLetter, ...]:
+def until_there(letters: LetterReader, count: int) -> tuple[DeadLetter, ...]:
     deadline = time.monotonic() + 30
     while len(found := letters.newest()) < count and time.monotonic() < deadline:
         pass
@@ -55,14 +55,14 @@ def test_the_newest_letters_are_shown_and_half_a_line_is_not(tmp_path: Path) -> 
     write(address, range(80))
     with (tmp_path / "s.jsonl").open("a") as file:
         file.write('{"id": "being wri')
-    found = open_letters(address).newest()
+    found = open_letters(address, Access()).newest()
     assert [int(one.sequence_number) for one in found] == list(range(30, 80))
     assert (found[0].shard_id, found[0].partition_key, found[0].reason) == ("s", "key", "bad")
     assert found[0].payload == "payload \\xff"
 
 
 def test_no_folder_means_no_letters(tmp_path: Path) -> None:
-    assert open_letters(f"file://{tmp_path}/none").newest() == ()
+    assert open_letters(f"file://{tmp_path}/none", Access()).newest() == ()
 
 
 def test_letters_of_a_stream_are_shown_and_other_records_are_not() -> None:
@@ -70,7 +70,7 @@ def test_letters_of_a_stream_are_shown_and_other_records_are_not() -> None:
         service.create_stream("letters", 1)
         service.client().put_record(StreamName="letters", PartitionKey="a", Data=b'{"no": 1}')
         write("kinesis://letters", range(60), service.endpoint_url)
-        letters = open_letters("kinesis://letters", endpoint_url=service.endpoint_url)
+        letters = open_letters("kinesis://letters", Access(endpoint_url=service.endpoint_url))
         found = until_there(letters, 50)
         assert [int(one.sequence_number) for one in found] == list(range(10, 60))
         write("kinesis://letters", range(60, 61), service.endpoint_url)
@@ -81,5 +81,5 @@ def test_letters_of_a_stream_are_shown_and_other_records_are_not() -> None:
 
 @pytest.mark.parametrize("address", ["x", "file://relative", "kinesis://", "s3://bucket"])
 def test_another_place_is_refused_in_one_line(address: str) -> None:
-    with pytest.raises(ConfigurationError, match="write file:///FOLDER"):
-        open_letters(address)
+    with pytest.raises(ConfigurationError, match="is no place for dead letters: write"):
+        open_letters(address, Access())

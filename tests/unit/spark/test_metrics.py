@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from shardline.consumer.logs import log_to_stderr
 from shardline.core.offsets import Gap, Offset, Range
 from shardline.core.positions import SHARD_END, TRIM_HORIZON
 from shardline.spark.executor.delivery import Counts
 from shardline.spark.executor.sink import ConsumerWriter, Delivered
-from shardline.consumer.logs import log_to_stderr
 from shardline.spark.metrics import Figures, Metrics, figures, line_of
 from shardline.spark.options import Connection
 from shardline.spark.process_metrics import (

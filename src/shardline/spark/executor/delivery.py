@@ -19,7 +19,7 @@ from shardline.spark.executor.fencing import ENDED, EPOCH, EVENT, STARTED
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from shardline.consumer.dead_letters import LetterBox
+    from shardline.consumer.dead_letters import LetterWriter
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class Delivering:
         batch: int,
         attempt: int,
         still_held: Callable[[str, int], bool] = lambda shard_id, epoch: True,  # noqa: ARG005
-        dead_letters: LetterBox | None = None,
+        dead_letters: LetterWriter | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.counts = Counts()

@@ -17,12 +17,12 @@ from pyspark.sql.datasource import (
 )
 
 from shardline.consumer.dead_letters import open_dead_letters
+from shardline.consumer.logs import log_to_stderr
 from shardline.consumer.policies import DeadLetter
 from shardline.leases.address import open_table
 from shardline.leases.port import TableUnavailable
 from shardline.services.addresses import parse_address
 from shardline.spark.executor.delivery import Counts, Delivering
-from shardline.consumer.logs import log_to_stderr
 from shardline.spark.process_metrics import DELIVERIES, add_to_tally
 
 if TYPE_CHECKING:
