@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from shardline.consumer.link import RunnerProcess
 from shardline.consumer.worker import StreamWork, Worker
 from shardline.core.leasing.runs import RunState
-from shardline.errors import ConfigurationError
+from shardline.errors import GapError
 from shardline.leases.address import open_table
 from shardline.leases.coordinator import Coordinator
 from shardline.services.clock import boot_seconds
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_ENDS: Final = {RunState.STOPPING, RunState.ABANDONED, RunState.MISSING}
 _SILENCE_SECONDS: Final = 30.0
 """A runner that says nothing for this long is killed: it says something every second."""
 
@@ -82,19 +83,14 @@ class _Keeper:
         finally:
             for service in self._services.values():
                 service.close()
-        self._require_run()
+        for error in self._errors():
+            raise error
 
     def _stop_requested(self) -> bool:
         states = {c.run_state() for c in self._worker.coordinators.values()}
-        return self._leave() or bool(
-            states & {RunState.STOPPING, RunState.ABANDONED, RunState.MISSING}
-        )
+        return self._leave() or bool(states & _ENDS) or bool(self._errors())
 
-    def _require_run(self) -> None:
-        for coordinator in self._worker.coordinators.values():
-            if coordinator.run_state() is RunState.MISSING:
-                raise ConfigurationError(
-                    f"the lease table {self._job.leases.name} has no run {self._job.run_id}: "
-                    "this worker sees another table than its launcher. Use one that every machine "
-                    "reaches: dynamodb://TABLE or postgresql://HOST/DATABASE"
-                )
+    def _errors(self) -> list[Exception]:
+        """Return what makes the work impossible; a gap stops only the shards that it concerns."""
+        errors = (coordinator.error() for coordinator in self._worker.coordinators.values())
+        return [error for error in errors if error and not isinstance(error, GapError)]

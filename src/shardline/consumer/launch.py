@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from shardline.consumer.status import Figures, figures_of
 from shardline.core.leasing.runs import Run
 from shardline.errors import ConfigurationError, ShardlineError
 from shardline.leases.address import open_table
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shardline.consumer.job import Job
-    from shardline.core.leasing.rows import Heartbeat
+    from shardline.core.leasing.rows import Heartbeat, LeaseRow
 
 logger = logging.getLogger(__name__)
 
@@ -30,9 +31,6 @@ _RENEW_SECONDS: Final = 5.0
 _FIRST_PAUSE_SECONDS: Final = 1.0
 _LONGEST_PAUSE_SECONDS: Final = 30.0
 _HEALTHY_SECONDS: Final = 60.0
-
-Place = "Callable[[Job, int, int], None]"
-"""Runs worker `index`, attempt `attempt`, until it ends; raises what ended it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +115,19 @@ class RunningConsumer:
             for beat in self._table.read_heartbeats(self._job.app, source.name)
             if beat.worker.startswith(f"{self.run_id}/")
         ]
+
+    def figures(self) -> Figures:
+        """Return what the run does now, as the lease table has it."""
+        rows: list[LeaseRow] = []
+        for source in self._job.streams:
+            after: str | None = None
+            while True:
+                page = self._table.scan_rows(self._job.app, source.name, after, 1000)
+                rows.extend(page.rows)
+                after = page.next_after
+                if after is None:
+                    break
+        return figures_of(self.workers, self.heartbeats(), rows)
 
     # --- threads --------------------------------------------------------------------------------
 

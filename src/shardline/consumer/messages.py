@@ -136,7 +136,7 @@ class PipelineStalled:
 
 @dataclass(slots=True)
 class Counts:
-    """What a runner did since it was started."""
+    """What a runner did with one stream since it was started."""
 
     records: int = 0
     bytes: int = 0
@@ -151,7 +151,8 @@ class Counts:
 class Pulse:
     """The runner is alive; sent about once a second."""
 
-    counts: Counts = field(default_factory=Counts)
+    counts: dict[str, Counts] = field(default_factory=dict)
+    """By stream."""
 
 
 FromRunner = (

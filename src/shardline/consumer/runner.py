@@ -111,7 +111,7 @@ class Runner:
     ) -> None:
         """Prepare a runner. A simulator passes its own services, loops and clock."""
         self.finished: Final = Event()
-        self.counts: Final = Counts()
+        self.counts: Final = {source.name: Counts() for source in job.streams}
         self._job = job
         self._send = send
         self._lock = RLock()
@@ -191,7 +191,7 @@ class Runner:
             limits=job.limits,
             go_on_after_gaps=job.go_on_after_gaps,
             budget=self._budget,
-            counts=self.counts,
+            counts=self.counts[key.stream_name],
             send=self._send,
             clock=self._clock,
             may_deliver=lambda: self._clock() < self._valid_until,

@@ -28,14 +28,15 @@ from shardline.consumer.messages import (
     StartPipeline,
     StopPipeline,
 )
+from shardline.consumer.rates import Rates
 from shardline.errors import LeaseLost
 from shardline.services.steps import Pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from shardline.consumer.messages import Counts, FromRunner, ToRunner
-    from shardline.core.leasing.work import Held
+    from shardline.consumer.messages import FromRunner, ToRunner
+    from shardline.core.leasing.holdings import Held
     from shardline.leases.coordinator import Coordinator
     from shardline.services.steps import Steps
 
@@ -96,7 +97,8 @@ class Worker:
         clock: Callable[[], float],
     ) -> None:
         self.coordinators: Mapping[str, Coordinator] = {}
-        self.counts: Counts | None = None
+        self._rates = Rates()
+        self._leaving = False
         self._make_runner = make_runner
         self._stop_requested = stop_requested
         self._silence_seconds = silence_seconds
@@ -113,6 +115,8 @@ class Worker:
 
     def start(self, key: PipelineKey, lease: Held) -> None:
         """Start a pipeline, after the runner has heard until when its lease is valid."""
+        if self._leaving:
+            return  # released with the rest, a moment later
         self._running.add(key)
         self._send_validity()
         self.send(StartPipeline(key, lease.checkpoint, lease.as_of, self._parked(key)))
@@ -167,7 +171,7 @@ class Worker:
     def handle(self, message: FromRunner) -> None:
         """Pass on what a pipeline reports; what comes under a lost lease is dropped."""
         if isinstance(message, Pulse):
-            self.counts = message.counts
+            self._summarize(message)
             return
         try:
             self._report(message)
@@ -178,6 +182,7 @@ class Worker:
     def _report(self, message: FromRunner) -> None:
         match message:
             case Acknowledged(key, position, as_of, lag_ms):
+                self._rates.acknowledged(key, lag_ms)
                 self._coordinator(key).checkpoint(key.shard_id, key.epoch, position, as_of, lag_ms)
             case ShardProcessed(key):
                 self._running.discard(key)
@@ -193,16 +198,21 @@ class Worker:
                 self._running.discard(key)
                 logger.error("%s is halted: %s", key.shard_id, reason)
                 self._coordinator(key).halt(key.shard_id, key.epoch, reason)
-            case PipelineFailed(key, reason):
-                self._give_up(key, reason)
+            case PipelineFailed(key):
+                self._running.discard(key)
+                self._coordinator(key).restart(key.shard_id, key.epoch)
             case PipelineStalled(key, seconds):
-                self._give_up(key, f"its consumer did not return for {seconds:.0f} s")
+                self._running.discard(key)
+                reason = f"its consumer did not return for {seconds:.0f} s"
+                self._coordinator(key).give_up(key.shard_id, key.epoch, reason)
             case Pulse():
                 pass
 
-    def _give_up(self, key: PipelineKey, reason: str) -> None:
-        self._running.discard(key)
-        self._coordinator(key).give_up(key.shard_id, key.epoch, reason)
+    def _summarize(self, pulse: Pulse) -> None:
+        """Let the next heartbeats say how fast the shards of each stream are processed."""
+        summaries = self._rates.summaries(pulse.counts, self._running, self._clock())
+        for stream_name, summary in summaries.items():
+            self.coordinators[stream_name].summarize(summary)
 
     def _replace_runner(self, what: str) -> Steps[None]:
         """Take every lease anew after the runner is gone: no epoch is worked under twice."""
@@ -213,13 +223,11 @@ class Worker:
         healthy = self._clock() - self._runner_started_at > _HEALTHY_SECONDS
         self._restarts = 1 if healthy else self._restarts + 1
         for key in sorted(self._running):
-            try:
-                self._give_up(key, f"the process that ran its consumer {what}")
-            except LeaseLost:
-                continue
+            self.handle(PipelineFailed(key, f"the process that ran its consumer {what}"))
 
     def _leave(self) -> Steps[None]:
         """Let every pipeline finish the delivery at hand, then give the leases back."""
+        self._leaving = True
         deadline = self._clock() + self._stop_seconds
         for key in sorted(self._running):
             self.send(FinishPipeline(key))

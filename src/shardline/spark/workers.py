@@ -10,9 +10,10 @@ from __future__ import annotations
 import logging
 import os
 import re
+import sys
 import threading
 import uuid
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from shardline.consumer.launch import RunningConsumer
 from shardline.errors import ConfigurationError
@@ -38,7 +39,7 @@ def start_workers(spark: SparkSession, job: Job, tasks: int | None = None) -> Ru
     local = master.startswith("local")
     if not local and table_is_local(job.leases.address):
         raise ConfigurationError(
-            f"{job.leases.name} is a table of one machine, and {master or 'this Spark'} has others: "
+            f"{job.leases.name} is a table of one machine, and {master} has others: "
             "use dynamodb://TABLE or postgresql://HOST/DATABASE"
         )
     if spark.conf.get("spark.speculation", "false") == "true":
@@ -105,7 +106,7 @@ def _task(
         def run() -> None:
             try:
                 keep(job, index, attempt)
-            except BaseException as error:  # noqa: BLE001
+            except BaseException as error:
                 failures.append(f"{type(error).__name__}: {error}")
 
         worker = threading.Thread(target=run, name=f"worker {index}", daemon=True)
@@ -125,9 +126,21 @@ def _local_cores(master: str) -> int:
     return (os.cpu_count() or 1) if count == "*" else int(count or 1)
 
 
-def pickled(value: Any) -> bytes:
-    """Pickle a consumer so that an executor needs no file of its module."""
+def pickled(consumer: object) -> bytes:
+    """Pickle a consumer. Executors need its module, unless it is that of the main program."""
     from pyspark import cloudpickle
 
-    result: bytes = cloudpickle.dumps(value)
+    result: bytes = cloudpickle.dumps(consumer)
     return result
+
+
+def with_its_module(consumer: object) -> bytes:
+    """Pickle a consumer with the code of its module: executors elsewhere have no such file."""
+    from pyspark import cloudpickle
+
+    module = sys.modules[type(consumer).__module__]
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    try:
+        return pickled(consumer)
+    finally:
+        cloudpickle.unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]

@@ -83,6 +83,10 @@ class Stage:
         return [shard.id for shard in self.twin.list_shards()]
 
     @property
+    def reads(self) -> int:
+        return self.runner.counts[STREAM].reads
+
+    @property
     def calls(self) -> list[tuple[Any, ...]]:
         return Keeping.calls
 

@@ -41,7 +41,7 @@ def test_nothing_is_read_before_the_lease_is_held_and_all_of_it_after() -> None:
     stage = Stage()
     put(stage, 0, 10)
     stage.run()
-    assert stage.runner.counts.reads == 0
+    assert stage.reads == 0
     stage.start(stage.shard_ids[0])
     stage.run()
     assert stage.processed() == numbers(0, 10)
@@ -106,7 +106,7 @@ def test_no_more_is_read_than_is_asked_for_and_the_rest_comes_later_by_itself() 
     stage.loops.hangs = lambda name, call: "process" in repr(call)
     stage.start(stage.shard_ids[0])
     stage.run(30)
-    assert stage.runner.counts.reads <= 2
+    assert stage.reads <= 2
     assert stage.processed() == []
 
     stage = Stage(limits=PipelineLimits(read_ahead_records=10, batch_records=5))
@@ -340,4 +340,4 @@ def test_memory_is_bounded_for_all_pipelines_together() -> None:
             stage.twin.put("key", b"x" * 1000, hash_key=i * 2**126 + 5)
         stage.start(shard_id)
     stage.run(10)
-    assert stage.runner.counts.reads <= 5
+    assert stage.reads <= 5

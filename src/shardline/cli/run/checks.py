@@ -3,9 +3,13 @@
 import os
 import socket
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from shardline.cli.options import Place
 from shardline.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from shardline.consumer.job import LeasePlace
 
 
 def require_metrics(port: int | None) -> None:
@@ -35,12 +39,11 @@ def require_stream(address: str, place: Place) -> None:
         service.close()
 
 
-def require_table(address: str, place: Place) -> None:
-    """Refuse a lease table that cannot be reached; a missing one is made here already."""
+def require_table(leases: "LeasePlace") -> None:
+    """Refuse a lease table that cannot be reached; one that is missing is created here."""
     from shardline.leases.address import open_table
-    from shardline.services.access import Access
 
-    table = open_table(address, Access(**place))
+    table = open_table(leases.address, leases.access)
     try:
         table.prepare()
     finally:

@@ -1,4 +1,4 @@
-"""`shardline run`: a consumer on Spark, sharing its stream with the other workers of its app."""
+"""`shardline run`: a consumer that shares its streams with the other workers of its app."""
 
 import logging
 import os
@@ -7,40 +7,36 @@ import sys
 import threading
 import time
 from importlib.resources import files
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
 from shardline.cli.options import EndpointUrl, Place, Profile, Region
 from shardline.cli.program import ExitCode
 from shardline.cli.run.consumer import load_consumer
-from shardline.cli.run.report import (
-    SPARK_DIED,
-    SPARK_STOPPED_TOO,
-    JsonLines,
-    Prose,
-    Report,
-    is_spark_gone,
-    judge_failure,
-)
+from shardline.cli.run.report import SPARK_DIED, JsonLines, Prose, Report, is_spark_gone
 from shardline.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from collections.abc import Callable
 
-    from shardline.spark.consuming import Consumption
+    from shardline.consumer.job import Job
+    from shardline.consumer.launch import RunningConsumer
 
+Engine = Literal["spark", "process"]
 
-_POLL_SECONDS: Final = 0.3
+_POLL_SECONDS: Final = 0.1
 
 
 def run(
     consumer: Annotated[
         str, typer.Argument(metavar="MODULE:CONSUMER", help="A ShardConsumer, or an instance.")
     ],
-    stream: Annotated[str, typer.Option(help="kinesis://NAME or dynamodb://TABLE.")],
+    stream: Annotated[
+        list[str], typer.Option(help="kinesis://NAME or dynamodb://TABLE; may be repeated.")
+    ],
     app: Annotated[
-        str | None, typer.Option(help="Workers of the same app share the stream.")
+        str | None, typer.Option(help="Workers of the same app share the streams.")
     ] = None,
     lease_table: Annotated[
         str | None,
@@ -52,35 +48,52 @@ def run(
     lease_endpoint_url: Annotated[
         str | None, typer.Option(help="Another DynamoDB than AWS's, for the lease table.")
     ] = None,
-    worker_name: Annotated[
-        str | None,
-        typer.Option(help="Stable over restarts: a new process takes over from the last at once."),
+    engine: Annotated[
+        Engine,
+        typer.Option(help="spark: each Spark task is a worker. process: here, without Spark."),
+    ] = "spark",
+    tasks: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="How many workers to start; needed on a cluster.",
+            show_default="the cores of a local master; 1 for --engine process",
+        ),
     ] = None,
-    lease_seconds: Annotated[
-        int, typer.Option(min=3, help="How long a silent worker keeps its shards.")
-    ] = 10,
+    master: Annotated[str, typer.Option(help="Spark's master.")] = "local[*]",
     start: Annotated[
         str, typer.Option(help="Where a new app begins: trim_horizon, latest or an ISO time.")
     ] = "trim_horizon",
-    ephemeral: Annotated[
-        bool, typer.Option("--ephemeral", help="Alone, from the latest point, no lease table.")
+    expect_app: Annotated[
+        bool,
+        typer.Option("--expect-app", help="Refuse an app that has no leases in the table yet."),
     ] = False,
+    ephemeral: Annotated[
+        bool,
+        typer.Option("--ephemeral", help="From the latest point, and nothing is remembered."),
+    ] = False,
+    lease_seconds: Annotated[
+        float, typer.Option(min=3, help="How long a silent worker keeps its shards.")
+    ] = 10,
+    checkpoint_seconds: Annotated[
+        float, typer.Option(min=0, help="How often a shard's checkpoint is written, at most.")
+    ] = 5,
+    batch_records: Annotated[
+        int, typer.Option(min=1, help="The most records in one call of `process`.")
+    ] = 10_000,
+    stall_seconds: Annotated[
+        float,
+        typer.Option(min=1, help="A call of `process` that takes longer is abandoned."),
+    ] = 600,
     go_on_after_gaps: Annotated[
         bool,
         typer.Option(
             "--go-on-after-gaps",
-            help="Where the stream dropped unread records, note that and go on, instead of ending.",
+            help="Where records expired unread, record the gap and go on, instead of halting.",
         ),
     ] = False,
-    master: Annotated[str, typer.Option(help="Spark's master.")] = "local[*]",
-    checkpoint: Annotated[
-        str | None, typer.Option(help="Spark's checkpoint folder.", show_default="temporary")
-    ] = None,
-    max_records_per_batch: Annotated[
-        int, typer.Option(min=1, help="The most that a consumer gets in one batch.")
-    ] = 10_000,
     grace_seconds: Annotated[
-        float, typer.Option(min=0, help="How long a running batch may take to end at a stop.")
+        float, typer.Option(min=0, help="How long deliveries at hand may take at a stop.")
     ] = 30.0,
     status_seconds: Annotated[
         float, typer.Option(min=1, help="How often to print a line about what is going on.")
@@ -100,87 +113,108 @@ def run(
         ),
     ] = False,
 ) -> None:
-    """Run a consumer on a stream, with Spark, until Ctrl-C or SIGTERM.
+    """Run a consumer until Ctrl-C or SIGTERM. Start it again anywhere, and the two share the work.
 
-    The first signal lets the running batch end, checkpoints it and gives every lease back; a
-    second one leaves at once, and the batch is repeated by whoever gets its shards.
+    The first signal lets the deliveries at hand end, checkpoints them and gives every lease back;
+    a second one leaves at once, and they are repeated by whoever gets the shards.
     """
-    if not ephemeral and app is None:
-        raise ConfigurationError(
-            "say which app this worker belongs to: --app NAME (or --ephemeral, alone)"
-        )
     loaded = load_consumer(consumer)
     from shardline.cli.run.checks import require_metrics, require_stream, require_table
-    from shardline.spark.consuming import DEFAULT_LEASE_TABLE, consume
-    from shardline.spark.session import session
+    from shardline.consumer.launch_options import job_of
 
-    place = Place(region=region, endpoint_url=endpoint_url, profile=profile)
-    report: Report = JsonLines(leased=not ephemeral) if as_json else Prose(leased=not ephemeral)
-    stopping, leaving = threading.Event(), threading.Event()
-
-    def start_spark() -> "SparkSession":
-        # What is wrong is said now, and not after Spark has taken its seconds to start.
-        require_metrics(metrics_port)
-        require_stream(stream, place)
-        if not ephemeral:
-            lease_place = Place(region=region, endpoint_url=lease_endpoint_url, profile=profile)
-            require_table(lease_table or DEFAULT_LEASE_TABLE, lease_place)
-        spark = session(f"shardline {app or 'ephemeral'}", master, **_quiet())
-        # After Spark, which takes Ctrl-C for "cancel all jobs".
-        _on_signals(stopping, leaving, report)
-        return spark
-
-    consumption = consume(
-        start_spark,
+    job = job_of(
         loaded,
-        stream=stream,
+        _pickle_for(engine),
+        streams=tuple(stream),
         app=app,
         lease_table=lease_table,
         lease_endpoint_url=lease_endpoint_url,
-        worker_name=worker_name,
-        lease_seconds=lease_seconds,
         start=start,
         ephemeral=ephemeral,
-        checkpoint=checkpoint,
-        max_records_per_batch=max_records_per_batch,
-        fail_on_data_loss=not go_on_after_gaps,
-        **place,
+        expect_app=expect_app,
+        lease_seconds=lease_seconds,
+        checkpoint_seconds=checkpoint_seconds,
+        batch_records=batch_records,
+        stall_seconds=stall_seconds,
+        stop_seconds=max(1.0, grace_seconds - 1),
+        go_on_after_gaps=go_on_after_gaps,
+        region=region,
+        endpoint_url=endpoint_url,
+        profile=profile,
     )
-    report.started(type(loaded).__name__, stream, app)
-    if metrics_port is not None:
-        consumption.metrics.serve(metrics_port)
+    place = Place(region=region, endpoint_url=endpoint_url, profile=profile)
+    require_metrics(metrics_port)
+    for address in stream:
+        require_stream(address, place)
+    require_table(job.leases)
+    report: Report = JsonLines() if as_json else Prose()
+    stopping, leaving = threading.Event(), threading.Event()
+    _on_signals(stopping, leaving, report)
+    start_workers = _start_in_spark if engine == "spark" else _start_here
     try:
-        code = _until_the_end(consumption, stopping, leaving, report, status_seconds, grace_seconds)
+        running = start_workers(job, tasks, master)
     except Exception as error:
-        if not is_spark_gone(error):
-            raise
-        code = ExitCode.FAILED
-        report.failed(SPARK_STOPPED_TOO if stopping.is_set() else SPARK_DIED, code)
-        sys.stderr.flush()
-        os._exit(code)  # what Spark left in this process could only complain
-    raise typer.Exit(code)
+        if is_spark_gone(error):
+            raise ConfigurationError(SPARK_DIED) from error
+        raise
+    if metrics_port is not None:
+        from shardline.consumer.status import serve
+
+        serve(metrics_port, running.figures)
+    report.started(consumer, stream, job.app, running.workers)
+    code = _follow(running, report, status_seconds, stopping, leaving, grace_seconds)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Spark's own threads and the JVM may take seconds to end; every lease is given back by now.
+    os._exit(code)
 
 
-def _until_the_end(
-    consumption: "Consumption",
-    stopping: threading.Event,
-    leaving: threading.Event,
+def _pickle_for(engine: Engine) -> "Callable[[object], bytes]":
+    if engine == "spark":
+        from shardline.spark.workers import with_its_module
+
+        return with_its_module
+    import pickle
+
+    return pickle.dumps
+
+
+def _start_in_spark(job: "Job", tasks: int | None, master: str) -> "RunningConsumer":
+    from shardline.spark.session import session
+    from shardline.spark.workers import start_workers
+
+    spark = session(f"shardline {job.app}", master=master, **_quiet())
+    return start_workers(spark, job, tasks)
+
+
+def _start_here(job: "Job", tasks: int | None, master: str) -> "RunningConsumer":
+    del master
+    from shardline.consumer.keeper import keep
+    from shardline.consumer.launch import RunningConsumer
+
+    return RunningConsumer(job, tasks or 1, keep)
+
+
+def _follow(
+    running: "RunningConsumer",
     report: Report,
     status_seconds: float,
+    stopping: threading.Event,
+    leaving: threading.Event,
     grace_seconds: float,
 ) -> ExitCode:
+    """Print what is going on until the run ends, by itself or by a signal."""
     told_at = time.monotonic()
-    while consumption.query.isActive and not stopping.wait(_POLL_SECONDS):
+    while running.running and not stopping.wait(_POLL_SECONDS):
         if time.monotonic() - told_at >= status_seconds:
             told_at = time.monotonic()
-            report.status(consumption.metrics)
+            report.status(running.figures())
     asked = stopping.is_set()
     began = time.monotonic()
-    stopped = consumption.stop(grace_seconds, leaving)
+    stopped = running.stop(grace_seconds, leaving)
     if stopped.failure:
-        reason, code = judge_failure(stopped.failure)
-        report.failed(reason, code)
-        return code
+        report.failed(stopped.failure, ExitCode.USAGE)
+        return ExitCode.USAGE
     report.stopped(stopped, time.monotonic() - began)
     return ExitCode.OK if asked else ExitCode.FAILED
 
@@ -200,7 +234,7 @@ def _on_signals(stopping: threading.Event, leaving: threading.Event, report: Rep
 
 
 def _quiet() -> dict[str, str]:
-    """Keep the JVM's log off the terminal: what went wrong is told here, in one line."""
+    """Keep the JVM's log off the terminal: what went wrong is reported here, in one line."""
     if logging.getLogger().isEnabledFor(logging.DEBUG):
         return {}
     settings = files("shardline.spark") / "quiet.properties"

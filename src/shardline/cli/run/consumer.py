@@ -36,10 +36,6 @@ def load_consumer(text: str) -> "ShardConsumer":
             ) from error
     if not isinstance(found, ShardConsumer):
         raise ConfigurationError(f"{text!r} is not a shardline.ShardConsumer: subclass that")
-    from pyspark import cloudpickle
-
-    # By value: executors elsewhere have no file of this name.
-    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     return found
 
 
