@@ -11,6 +11,7 @@ import threading
 import uuid
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from shardline.consumer.status import Figures, figures_of
@@ -31,6 +32,7 @@ _RENEW_SECONDS: Final = 5.0
 _FIRST_PAUSE_SECONDS: Final = 1.0
 _LONGEST_PAUSE_SECONDS: Final = 30.0
 _HEALTHY_SECONDS: Final = 60.0
+_TRIES_TO_STOP: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ class RunningConsumer:
         self._failure: str | None = None
         self._table.prepare()
         self._run = Run(job.app, self.run_id, datetime.now(UTC), workers)
-        self._table.write_run(self._run, None)
+        self._table.write_run(self._run)
         self._threads = [
             threading.Thread(target=self._keep_worker, args=(i,), name=f"worker {i}", daemon=True)
             for i in range(workers)
@@ -158,21 +160,20 @@ class RunningConsumer:
 
     def _renew(self) -> None:
         while not self._stopping.wait(_RENEW_SECONDS):
-            self._write(replace(self._run, renewed=self._run.renewed + 1))
+            self._try(partial(self._table.write_run, self._run))
 
     def _mark_stopping(self) -> None:
         self._stopping.set()
-        for _ in range(3):
-            if self._run.stopping or self._write(replace(self._run, stopping=True)):
+        for _ in range(_TRIES_TO_STOP):
+            if self._try(partial(self._table.stop_run, self._job.app, self.run_id)):
                 return
 
-    def _write(self, run: Run) -> bool:
+    def _try(self, write: Callable[[], object]) -> bool:
         try:
-            self._table.write_run(run, self._run)
+            write()
         except ShardlineError as error:
             logger.warning("the row of run %s could not be written: %s", self.run_id, error)
             return False
-        self._run = run
         return True
 
 

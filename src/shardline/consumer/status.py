@@ -39,11 +39,12 @@ class Figures:
 def figures_of(workers: int, beats: Iterable[Heartbeat], rows: Iterable[LeaseRow]) -> Figures:
     """Sum up the heartbeats of a run's workers and the rows of its app."""
     beats, rows = list(beats), list(rows)
+    owners = {beat.worker for beat in beats}
     lags = [beat.lag_ms for beat in beats if beat.lag_ms is not None]
     return Figures(
         workers=workers,
-        started=len({beat.worker for beat in beats}),
-        held=sum(beat.held for beat in beats),
+        started=len(owners),
+        held=sum(row.lease_owner in owners for row in rows),
         records_per_second=sum(beat.records_per_second for beat in beats),
         bytes_per_second=sum(beat.bytes_per_second for beat in beats),
         lag_seconds=max(lags) / 1000 if lags else None,

@@ -8,7 +8,7 @@ from shardline.spark.item_schema import item_schema
 from shardline.spark.session import session
 
 if TYPE_CHECKING:
-    from shardline.spark.consume import consume as consume
+    from shardline.spark.consumers import consume as consume
 
 __all__ = ["consume", "item_schema", "session"]
 
@@ -16,7 +16,7 @@ __all__ = ["consume", "item_schema", "session"]
 def __getattr__(name: str) -> Any:
     """Import `consume` at first use: a task that only reads rows does not need it."""
     if name == "consume":
-        from shardline.spark.consume import consume
+        from shardline.spark.consumers import consume
 
         return consume
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
