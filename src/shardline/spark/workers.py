@@ -121,7 +121,7 @@ def _task(
 
 def _local_cores(master: str) -> int:
     """Return how many tasks a local master runs side by side."""
-    match = re.match(r"local(?:\[(\*|\d+)", master)
+    match = re.match(r"local(?:\[(\*|\d+).*)?$", master)
     count = match[1] if match else "1"
     return (os.cpu_count() or 1) if count == "*" else int(count or 1)
 
