@@ -23,12 +23,14 @@ from shardline.leases.coordinator import Coordinator
 from shardline.leases.memory import MemoryLeaseTable
 from shardline.leases.port import Conflict
 from shardline.services.port import StreamDescription
+from shardline.services.steps import Pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator
 
     from shardline.core.leasing.rows import Header, Heartbeat, LeaseRow
     from shardline.leases.port import RowPage
+    from shardline.services.steps import Steps
 
 BIRTH: Final = datetime(2026, 1, 1, tzinfo=UTC)
 TIMES: Final = LeaseTimes(lease_seconds=10.0)
@@ -137,32 +139,35 @@ class Fleet:
         """The CPU time of every tick that ended."""
         self._random = Random(seed)
         self._progress = 0
-        listing = Listing(shards)
-        self.workers = [
-            Coordinator(
-                self.table,
-                listing,  # type: ignore[arg-type] # it need not read
-                "app",
-                "orders",
-                f"worker-{i:03d}",
-                times=TIMES,
-                clock=lambda: self.now,
-                today=lambda: BIRTH + timedelta(seconds=self.now),
-            )
-            for i in range(workers)
-        ]
-        lives = (self._live(worker) for worker in self.workers)
-        self._due = [(self._random.random(), i, life) for i, life in enumerate(lives)]
-        heapq.heapify(self._due)
+        self._listing = Listing(shards)
+        self.workers = [self._worker(i) for i in range(workers)]
+        self._due: list[tuple[float, int, int, Generator[float, None, None]]] = []
+        self._started = 0
+        for i in range(workers):
+            self._begin(i, self._random.random())
 
     def run_until(self, end: float) -> None:
         """Let virtual time pass."""
         due = self._due
-        while due[0][0] <= end:
-            self.now, i, life = heapq.heappop(due)
+        while due and due[0][0] <= end:
+            self.now, number, i, life = heapq.heappop(due)
             if i not in self.dead:
-                heapq.heappush(due, (self.now + next(life), i, life))
+                seconds = next(life, None)
+                if seconds is not None:
+                    heapq.heappush(due, (self.now + seconds, number, i, life))
         self.now = end
+
+    def join(self) -> int:
+        """Let one more worker start now; return its number."""
+        self.workers.append(self._worker(len(self.workers)))
+        self._begin(len(self.workers) - 1, self.now)
+        return len(self.workers) - 1
+
+    def leave(self, i: int) -> None:
+        """Let a worker leave in peace: it releases its leases, one call after the other."""
+        self.dead.add(i)
+        self.leaving = self._actor(self.workers[i], self.workers[i].leave_steps())
+        self._push(self.now, -1, self.leaving)
 
     def held(self) -> list[int]:
         """Return how many leases each living worker has by the table, the fewest first."""
@@ -193,31 +198,58 @@ class Fleet:
             self.run_until(self.now + 0.25)
         return self.now - began
 
-    def _live(self, worker: Coordinator) -> Generator[float, None, None]:
-        """Tick, work and sleep; yield how long each call and each sleep takes."""
-        while True:
-            yield from self._tick(worker)
-            self._work(worker)
-            yield worker.rest_seconds()
+    def _worker(self, i: int) -> Coordinator:
+        return Coordinator(
+            self.table,
+            self._listing,  # type: ignore[arg-type] # it need not read
+            "app",
+            "orders",
+            f"worker-{i:03d}",
+            times=TIMES,
+            clock=lambda: self.now,
+            today=lambda: BIRTH + timedelta(seconds=self.now),
+        )
 
-    def _tick(self, worker: Coordinator) -> Generator[float, None, None]:
-        steps, spent = worker.tick_steps(), 0.0
+    def _begin(self, i: int, at: float) -> None:
+        worker = self.workers[i]
+        for steps in (worker.renew_steps(), worker.table_steps(), worker.listing_steps()):
+            self._push(at, i, self._actor(worker, steps))
+        self._push(at, i, self._consumer(worker))
+
+    def _push(self, at: float, i: int, life: Generator[float, None, None]) -> None:
+        self._started += 1
+        heapq.heappush(self._due, (at, self._started, i, life))
+
+    def _actor(self, worker: Coordinator, steps: Steps[None]) -> Generator[float, None, None]:
+        """Run steps; yield how long each call and each pause takes."""
+        del worker
+        spent = 0.0
         answer: Any = None
         error: Exception | None = None
         while True:
             began = time.process_time()
             try:
-                call = steps.send(answer) if error is None else steps.throw(error)
+                step = steps.send(answer) if error is None else steps.throw(error)
             except StopIteration:
                 self.tick_seconds.append(spent + time.process_time() - began)
                 return
             spent += time.process_time() - began
-            yield self._random.uniform(*CALL_SECONDS)
             answer, error = None, None
+            if isinstance(step, Pause):
+                self.tick_seconds.append(spent)
+                spent = 0.0
+                yield max(0.0, step.seconds)
+                continue
+            yield self._random.uniform(*CALL_SECONDS)
             try:
-                answer = call()
+                answer = step()
             except Conflict as conflict:
                 error = conflict
+
+    def _consumer(self, worker: Coordinator) -> Generator[float, None, None]:
+        while True:
+            self._work(worker)
+            yield TIMES.tick_seconds
 
     def _work(self, worker: Coordinator) -> None:
         """Acknowledge something in every shard, at every tick: the busiest of streams."""

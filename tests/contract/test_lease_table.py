@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from shardline.core.leasing.parked_keys import ParkedKey
 from shardline.core.leasing.rows import Header, Heartbeat, LeaseRow, advanced, finished, taken
+from shardline.core.leasing.runs import Run
 from shardline.core.positions import SHARD_END, TRIM_HORIZON, After, AtTime
 from shardline.core.shards import SequenceNumber
 from shardline.errors import ConfigurationError
@@ -84,6 +86,9 @@ def test_a_row_comes_back_as_it_was_written(table: LeaseTable, app: str) -> None
         given_to="öther/1",
         gap="records of two hours",
         unlisted_since=LATER,
+        starts=3,
+        halted="it fails",
+        lag_ms=1_500,
     )
     table.swap_row(row, None)
     assert table.read_rows(app, "orders", [row.shard_id, "no such"]) == {row.shard_id: row}
@@ -176,7 +181,10 @@ def test_many_rows_are_read_at_once(table: LeaseTable, app: str) -> None:
 
 
 def test_heartbeats_are_written_on_condition_of_their_count(table: LeaseTable, app: str) -> None:
-    beat = Heartbeat(app, "orders", "me/1", asks=("shard-1", "shard-2"), capacity=7)
+    beat = Heartbeat(
+        app, "orders", "me/1", asks=("shard-1", "shard-2"), capacity=7, lag_ms=12,
+        records_per_second=1_000, bytes_per_second=2**40, retries=3, dead_letters=4,
+    )  # fmt: skip
     table.swap_heartbeat(beat, None)
     assert table.read_heartbeat(app, "orders", "me/1") == beat
     assert table.read_heartbeat(app, "orders", "you/1") is None
@@ -244,13 +252,63 @@ def test_every_bump_gets_a_number_of_its_own(
     assert sorted(numbers) == list(range(2, 102))
 
 
+def test_a_run_is_renewed_and_its_stop_is_never_cleared(table: LeaseTable, app: str) -> None:
+    run = Run(app, "run-1", CREATED, workers=4)
+    assert table.read_run(app, "run-1") is None
+    with pytest.raises(Conflict):
+        table.stop_run(app, "run-1")
+    assert table.write_run(run) == run
+    assert table.read_run(app, "run-1") == run
+    assert table.write_run(replace(run, workers=5)) == replace(run, workers=5, renewed=1)
+    stopped = replace(run, workers=5, renewed=1, stopping=True)
+    assert table.stop_run(app, "run-1") == stopped
+    assert table.write_run(run) == replace(stopped, workers=4, renewed=2)
+    other = table.write_run(Run(app, "run-2", LATER))
+    table.write_run(Run(f"{app}-2", "run-1", LATER))
+    assert set(table.read_runs(app)) == {replace(stopped, workers=4, renewed=2), other}
+    table.delete_run(other)
+    table.delete_run(other)
+    assert table.read_run(app, "run-2") is None
+
+
+def test_only_the_owner_of_a_lease_parks_and_unparks_keys(table: LeaseTable, app: str) -> None:
+    mine = taken(lease(app), "me/1")
+    table.swap_row(mine, None)
+    parked = ParkedKey(app, "orders", "shard-0", "kéy", "letter-7", mine.epoch)
+    table.park_key(parked, "me/1")
+    assert table.read_parked_keys(app, "orders", ["shard-0", "shard-1"]) == (parked,)
+    assert table.read_parked_keys(app, "orders", ["shard-1"]) == ()
+    assert table.read_parked_keys(app, "other", ["shard-0"]) == ()
+    for zombie, epoch in (("you/1", mine.epoch), ("me/1", mine.epoch - 1)):
+        with pytest.raises(Conflict) as refused:
+            table.park_key(replace(parked, key="other", epoch=epoch), zombie)
+        assert refused.value.current == mine
+        with pytest.raises(Conflict):
+            table.unpark_key(replace(parked, epoch=epoch), zombie)
+    later = replace(parked, letter_id="letter-9")
+    table.park_key(later, "me/1")
+    table.unpark_key(parked, "me/1")  # its last letter is another by now: nothing is deleted
+    assert table.read_parked_keys(app, "orders", ["shard-0"]) == (later,)
+    table.unpark_key(later, "me/1")
+    assert table.read_parked_keys(app, "orders", ["shard-0"]) == ()
+
+
+def test_a_key_is_unparked_in_every_shard_that_inherited_it(table: LeaseTable, app: str) -> None:
+    leases = [taken(lease(app, shard_id), "me/1") for shard_id in ("parent", "child", "sibling")]
+    for row in leases:
+        table.swap_row(row, None)
+        table.park_key(ParkedKey(app, "orders", row.shard_id, "k", "letter", row.epoch), "me/1")
+    table.unpark_key(ParkedKey(app, "orders", "child", "k", "letter", 1), "me/1")
+    assert table.read_parked_keys(app, "orders", ["parent", "child", "sibling"]) == ()
+
+
 @pytest.mark.req("K-17")
 def test_preparing_again_clears_nothing(
     table: LeaseTable, open_again: Callable[[], LeaseTable], app: str
 ) -> None:
     table.swap_row(lease(app), None)
     again = open_again()
-    again.prepare()
+    assert again.prepare() is False
     assert again.read_rows(app, "orders", ["shard-0"])
 
 

@@ -14,9 +14,9 @@ from shardline.core.leasing.times import LeaseTimes
 from shardline.core.positions import After, ShardEnd
 from shardline.leases.address import open_table
 from shardline.leases.coordinator import Coordinator
-from shardline.leases.loop import ShardLoop
 from shardline.services.access import Access
 from shardline.services.connection import connect
+from tests.integration.shard_loop import ShardLoop
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,26 +7,32 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from shardline.core.leasing import free_leases, handover, ledger, rows, state
+from shardline.core.leasing import events as e
+from shardline.core.leasing import free_leases, handover, ledger, rows, saves, state
 from shardline.core.leasing.free_leases import FreeLeases
+from shardline.core.leasing.holdings import Holdings, Stage
 from shardline.core.leasing.instructions import (
     Create,
     Delete,
     Release,
     Renew,
-    RequestHandover,
     Save,
     Take,
 )
 from shardline.core.leasing.ledger import Ledger
+from shardline.core.leasing.listed_shards import ListedShards
 from shardline.core.leasing.missing_rows import MissingRows
+from shardline.core.leasing.own_heartbeat import OwnHeartbeat
 from shardline.core.leasing.peers import Peers
+from shardline.core.leasing.saves import Saves
 from shardline.core.leasing.shares import Level, level_of
 from shardline.core.leasing.state import LeaseState
+from shardline.core.leasing.worker_calls import WorkerCalls
 from shardline.core.lineage import trace
 from shardline.core.positions import TRIM_HORIZON
 from shardline.leases import memory
 from shardline.leases.coordinator import Coordinator
+from shardline.leases.listings import Listings
 from shardline.leases.port import Conflict
 from tests.simulation.spark import Worker
 from tests.simulation.stream import EPOCH
@@ -70,21 +76,16 @@ def bug(case: str, what: str, owner: Any, name: str, **others: Any) -> Callable[
 
 
 _init: Any = Coordinator.__init__
-_find_stream, _held, _refused = Coordinator._find_stream, LeaseState.held, LeaseState.refused
-_decide, _done, _tell, _claim = (
-    LeaseState.decide,
-    LeaseState.done,
-    LeaseState._tell,
-    LeaseState.claim,
-)
-_saves: Any = LeaseState._saves
-_remember, _mine, _loads, _make = (
+_held, _handle = LeaseState.held, LeaseState.handle
+_refused, _decide, _done = LeaseState._write_refused, LeaseState._decide, LeaseState._write_done
+_due, _calls, _taken = Saves.due, WorkerCalls.due, rows.taken
+_remember, _mine, _loads, _create = (
     Ledger.remember,
     FreeLeases.mine,
     FreeLeases.loads,
-    MissingRows.make,
+    MissingRows.create,
 )
-_plan, _acknowledge, _resume = Worker._plan, Worker._acknowledge, Worker._resume
+_plan, _acknowledge, _describe = Worker._plan, Worker._acknowledge, Listings._describe
 
 
 # --- workers and leases ---------------------------------------------------------------------
@@ -104,88 +105,93 @@ def _(stored: Any, expected: Any) -> None:
 
 
 @bug("W-02", "a take keeps the epoch", state, "taken")
-def _(row: Any, owner: str) -> Any:
+def _(row: Any, owner: str, *_: Any, **__: Any) -> Any:
     return replace(row, lease_owner=owner, lease_count=row.lease_count + 1, given_to=None)
 
 
 @bug("W-03", "a worker is its name: incarnations look the same", Coordinator, "__init__")
 def _(self: Any, *args: Any, **named: Any) -> None:
-    _init(self, *args, **{**named, "incarnation": "1"})
+    _init(self, *args, **{**named, "attempt": "1"})
 
 
 @bug("W-03", "names are small numbers that collide", Coordinator, "__init__")
 def _(self: Any, *args: Any, **named: Any) -> None:
     name = str(zlib.crc32(args[4].encode()) % 2)
-    _init(self, *args[:4], name, **{**named, "incarnation": "1"})
+    _init(self, *args[:4], name, **{**named, "attempt": "1"})
 
 
-@bug("W-04", "a renewal without an answer is never read again", LeaseState, "refused")
-def _(self: Any, did: Any, current: Any, now: float) -> None:
-    if not isinstance(did, Renew | RequestHandover):
-        _refused(self, did, current, now)
+@bug("W-04", "a renewal without an answer is never read again", LeaseState, "_write_refused")
+def _(self: Any, event: Any, now: float) -> Any:
+    return () if isinstance(event.instruction, Renew) else _refused(self, event, now)
 
 
-@bug("W-05", "a write without an answer is believed to have happened", LeaseState, "unanswered")
-def _(self: Any, did: Any, now: float) -> None:
-    if isinstance(did, Take | Save | Release):
-        self.done(did, now)
+@bug("W-05", "a write without an answer is believed to have happened", LeaseState, "handle")
+def _(self: Any, event: Any, now: float) -> Any:
+    if isinstance(event, e.WriteUnanswered) and isinstance(
+        event.instruction, Take | Save | Release
+    ):
+        event = e.WriteDone(event.instruction, now)
+    return _handle(self, event, now)
 
 
 @bug("W-06", "a worker that cannot renew goes on", LeaseState, "working")
 def _(self: Any, now: float) -> bool:
-    return self._renewed_at > float("-inf") and not self._stalled(now)
+    return bool(self.heartbeat.renewed_at > float("-inf"))
 
 
 @bug("W-06", "a worker that was away believes what it held", LeaseState, "_notice_lapse")
-def _(self: Any, now: float) -> None:
-    return
+def _(self: Any, now: float) -> Any:
+    return iter(())
 
 
 @bug("W-07", "expiry is judged by a clock that is fast", Peers, "suspects")
 def _(self: Any, now: float) -> list[str]:
-    for seen in self._seen.values():
+    for seen in self._observed.values():
         seen.dead = seen.dead or now - seen.since >= self._lease_seconds / 4
     return []
 
 
 @bug("W-08", "mine in memory stays mine, though the table says nobody's", Ledger, "remember")
-def _(self: Any, row: Any) -> None:
+def _(self: Any, row: Any, now: float) -> None:
     known = self.rows.get(row.shard_id)
     mine = known is not None and known.lease_owner is not None and not known.completed
     if not mine or row.lease_owner is not None or row.completed:
-        _remember(self, row)
+        _remember(self, row, now)
 
 
 @bug("W-09", "only a leader deals, and a dead one stays leader", FreeLeases, "mine")
-def _(self: Any, ledger: Any, peers: Any, now: float) -> list[str]:
-    return _mine(self, ledger, peers, now) if self._me <= min(peers._seen, default="~") else []
+def _(self: Any, ledger: Any, peers: Any, now: float, **named: Any) -> list[str]:
+    leads = self._me <= min(peers._observed, default="~")
+    return _mine(self, ledger, peers, now, **named) if leads else []
 
 
-@bug("W-10", "the heart beats on when the work has died", LeaseState, "_stalled")
-def _(self: Any, now: float) -> bool:
-    return False
+@bug("W-10", "the heart beats on when the work has died", Worker, "_end_if_hung")
+def _(self: Any) -> None:
+    return
 
 
 @bug("W-11", "a lease that was given waits for its asker for ever", FreeLeases, "mine")
-def _(self: Any, ledger: Any, peers: Any, now: float) -> list[str]:
-    mine = _mine(self, ledger, peers, now)
+def _(self: Any, ledger: Any, peers: Any, now: float, **named: Any) -> list[str]:
+    mine = _mine(self, ledger, peers, now, **named)
     return [i for i in mine if ledger.rows[i].given_to in (None, self._me)]
 
 
-@bug("W-12", "a worker that leaves takes leases", LeaseState, "decide")
+@bug("W-12", "a worker that leaves takes leases", LeaseState, "_decide")
 def _(self: Any, now: float, today: Any) -> Any:
     left, self.leaving = self.leaving, False
-    decided = _decide(self, now, today)
+    decided = list(_decide(self, now, today))
     self.leaving = left
     return decided
 
 
 @bug("W-12", "leaving is not recorded: leases are dealt to who has left", Peers, "live")
 def _(self: Any) -> Any:
-    return [s.beat for w, s in sorted(self._seen.items()) if s.beat and not self.dead(w)]
+    return [s.beat for w, s in sorted(self._observed.items()) if s.beat and not self.dead(w)]
 
 
-BUGS[-1] = replace(BUGS[-1], changes=(*BUGS[-1].changes, (LeaseState, "goodbye", lambda _: None)))
+BUGS[-1] = replace(
+    BUGS[-1], changes=(*BUGS[-1].changes, (OwnHeartbeat, "farewell", lambda _: None))
+)
 
 
 @bug("W-13", "what nobody has room for is not said", free_leases, "level_of")
@@ -199,11 +205,11 @@ def _(self: Any, ledger: Any, peers: Any, coming: Any = None) -> Any:
     return _loads(self, ledger, peers, coming)
 
 
-@bug("W-14", "a deleted row is not made again", MissingRows, "make")
-def _(self: Any, header: Any, ledger: Any, peers: Any, now: float) -> Any:
+@bug("W-14", "a deleted row is not made again", MissingRows, "create")
+def _(self: Any, header: Any, ledger: Any, *args: Any, **named: Any) -> Any:
     known = self.__dict__.setdefault("_known", set())
     known.update(ledger.rows)
-    made = _make(self, header, ledger, peers, now)
+    made = _create(self, header, ledger, *args, **named)
     return (i for i in made if not isinstance(i, Create) or i.new.shard_id not in known)
 
 
@@ -236,9 +242,9 @@ def _(self: Any) -> Any:
 # --- lineage --------------------------------------------------------------------------------
 
 
-@bug("L-04", "a parent without a row counts as finished", Ledger, "_find_done_above")
+@bug("L-04", "a parent without a row counts as finished", Ledger, "_find_passed")
 def _(self: Any) -> frozenset[str]:
-    parents = {p for s in self.listed.values() for p in s.parents}
+    parents = {p for s in self.listing.shards.values() for p in s.parents}
     return frozenset(parents - self.rows.keys())
 
 
@@ -247,7 +253,7 @@ def _(self: Any, coordinator: Any) -> Any:
     ranges = _plan(self, coordinator)
     for r in ranges:
         if r.end:
-            coordinator.leasing.end(r.shard_id, r.epoch)
+            coordinator._member.handle(e.ShardEnded(r.shard_id, r.epoch))
     return ranges
 
 
@@ -272,11 +278,11 @@ def _tenure(row: Any) -> Any:
     return None if row is None else (row.lease_owner or row.given_to, row.epoch)
 
 
-def _finished_but_owned(row: Any, gap: str = "") -> Any:
-    return replace(rows.finished(row, gap), given_to=row.lease_owner)
+def _finished_but_owned(row: Any, gap: str = "", as_of: Any = None) -> Any:
+    return replace(rows.finished(row, gap, as_of), given_to=row.lease_owner)
 
 
-BUGS[-1] = replace(BUGS[-1], changes=(*BUGS[-1].changes, (state, "finished", _finished_but_owned)))
+BUGS[-1] = replace(BUGS[-1], changes=(*BUGS[-1].changes, (saves, "finished", _finished_but_owned)))
 
 
 @bug("L-10", "finished rows are deleted at once", state, "clean")
@@ -288,7 +294,7 @@ def _(ledger: Any, *_: Any) -> Any:
      lost_in_use=lambda _: [])  # fmt: skip
 def _(self: Any) -> list[str]:
     parents = {p for row in self.rows.values() for p in row.parents}
-    return [i for i in self.listed if i not in self.rows and i not in parents]
+    return [i for i in self.listing.shards if i not in self.rows and i not in parents]
 
 
 @bug("L-12", "a child under a parent that looks open is let go", ledger, "trace")
@@ -298,33 +304,42 @@ def _(listed: Any, **known: Any) -> Any:
     return trace(cut, **known)
 
 
-@bug("L-13", "only who finished the parents makes their children's rows", MissingRows, "make")
-def _(self: Any, *args: Any) -> Any:
-    ended, listed = self.__dict__.get("_ended", set()), args[1].listed
-    for i in _make(self, *args):
+@bug("L-13", "only who finished the parents makes their children's rows", MissingRows, "create")
+def _(self: Any, header: Any, ledger: Any, *args: Any, **named: Any) -> Any:
+    ended, listed = self.__dict__.get("_ended", set()), ledger.listing.shards
+    for i in _create(self, header, ledger, *args, **named):
         if not isinstance(i, Create) or ended.issuperset(listed[i.new.shard_id].parents):
             yield i
 
 
-def _done_and_known(self: Any, did: Any, *args: Any) -> None:
+def _done_and_known(self: Any, event: Any, now: float) -> Any:
+    did = event.instruction
     if isinstance(did, Save) and did.new.completed:
-        self._making.__dict__.setdefault("_ended", set()).add(did.new.shard_id)
-    _done(self, did, *args)
+        self._missing.__dict__.setdefault("_ended", set()).add(did.new.shard_id)
+    return _done(self, event, now)
 
 
-BUGS[-1] = replace(BUGS[-1], changes=(*BUGS[-1].changes, (LeaseState, "done", _done_and_known)))
+BUGS[-1] = replace(
+    BUGS[-1], changes=(*BUGS[-1].changes, (LeaseState, "_write_done", _done_and_known))
+)
 
 
-@bug("L-14", "a listing is believed for ever", Coordinator, "_list")
-def _(self: Any, moved: bool) -> Any:
-    return iter(())
+@bug("L-14", "a listing is believed for ever", LeaseState, "listing_due_at")
+def _(self: Any) -> float:
+    return float("inf") if self.ledger.listing.shards else 0.0
 
 
-@bug("L-18", "a stream made again gets the old one's rows", Coordinator, "_find_stream")
-def _(self: Any, *args: Any, **named: Any) -> Any:
+BUGS[-1] = replace(
+    BUGS[-1],
+    changes=(*BUGS[-1].changes, (ListedShards, "closed_since", lambda *_: True)),
+)
+
+
+@bug("L-18", "a stream made again gets the old one's rows", Listings, "_describe")
+def _(self: Any) -> Any:
     service, self._service = self._service, _SameAge(self._service)
     try:
-        yield from _find_stream(self, *args, **named)
+        yield from _describe(self)
     finally:
         self._service = service
 
@@ -337,35 +352,34 @@ class _SameAge:
         return replace(self._service.describe(), created_at=EPOCH)
 
 
-# --- a query that starts again --------------------------------------------------------------
+# --- work under a lease ---------------------------------------------------------------------
 
 
-@bug("D4", "an unfinished batch is replayed whoever had the shard since", LeaseState, "claim",
-     succeeds=lambda self, i, _: i in self.mine)  # fmt: skip
-def _(self: Any, shard_id: str, epoch: int) -> Any:
-    row = self.ledger.rows.get(shard_id)
-    return _claim(self, shard_id, row.epoch) if row else None
+@bug("D4", "the same epoch is started a second time", Holdings, "start")
+def _(self: Any, shard_id: str, holding: Any) -> None:
+    holding.stage = Stage.STARTED
 
 
-@bug("D4", "an unfinished batch is acknowledged without being run again", Worker, "_resume")
-def _(self: Any, coordinator: Any, ranges: Any) -> Any:
-    self._task = lambda *_: iter(())
-    yield from _resume(self, coordinator, ranges)
-    del self._task
+def _resumed(self: Any, row: Any, new: Any, holding: Any) -> Any:
+    holding.stage = Stage.TAKEN
 
 
-@bug("K-45", "a hand-over does not wait for the running batch", LeaseState, "_tell")
-def _(self: Any, now: float) -> Any:
+BUGS[-1] = replace(BUGS[-1], changes=(*BUGS[-1].changes, (Saves, "_take_anew", _resumed)))
+
+
+@bug("K-45", "a hand-over does not wait for the running batch", WorkerCalls, "due")
+def _(self: Any, *args: Any, **named: Any) -> Any:
     for shard_id in self._handovers.giving:
-        if shard_id in self._work:
-            self._work[shard_id].finished = True
-    return _tell(self, now)
+        holding = self._holdings.by_shard.get(shard_id)
+        if holding is not None and holding.stage is Stage.FINISHING:
+            holding.stage = Stage.FINISHED
+    return _calls(self, *args, **named)
 
 
-@bug("K-48", "an end that was not answered is not tried again", LeaseState, "_saves")
-def _(self: Any, now: float) -> Any:
+@bug("K-48", "an end that was not answered is not tried again", Saves, "due")
+def _(self: Any, *args: Any, **named: Any) -> Any:
     tried = self.__dict__.setdefault("_tried", set())
-    for save in _saves(self, now):
+    for save in _due(self, *args, **named):
         end = isinstance(save, Save) and save.new.completed
         if not end or save.new.shard_id not in tried:
             tried.update([save.new.shard_id] if end else [])

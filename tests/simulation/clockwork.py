@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from shardline.errors import ServiceUnreachable, ShardlineError
+from shardline.leases.memory import MemoryLeaseTable
 from shardline.leases.port import TableUnavailable
+from shardline.services.steps import Pause
 
 if TYPE_CHECKING:
     from random import Random
@@ -22,7 +25,7 @@ class Sleep:
     seconds: float
 
 
-Activity = Generator[Callable[[], Any] | Sleep, Any, Any]
+Activity = Generator[Callable[[], Any] | Sleep | Pause, Any, Any]
 
 
 class Clockwork:
@@ -135,7 +138,7 @@ class Process:
             self._activities.pop(activity, None)
             return
         resume = partial(self._resume, activity)
-        if isinstance(wish, Sleep):
+        if isinstance(wish, Sleep | Pause):
             due = self._clockwork.now + wish.seconds / self._rate
             self._clockwork.at(due, partial(resume, None, None))
         else:
@@ -161,7 +164,7 @@ class Process:
                 except Exception as raised:
                     error = raised
             if not answered:
-                value, error = None, TableUnavailable("no answer")
+                value, error = None, _no_answer(call)
             if back < 0:
                 return
             if back:
@@ -172,4 +175,12 @@ class Process:
         now = self._clockwork.now
         self._clockwork.at(now + there, arrive)
         if back < 0:
-            self._clockwork.at(now + there + back, partial(resume, None, TableUnavailable("late")))
+            self._clockwork.at(now + there + back, partial(resume, None, _no_answer(call)))
+
+
+def _no_answer(call: Callable[[], Any]) -> ShardlineError:
+    """Return what a caller sees of a call that got no answer: the table and the stream differ."""
+    target = getattr(getattr(call, "func", call), "__self__", None)
+    if isinstance(target, MemoryLeaseTable):
+        return TableUnavailable("no answer")
+    return ServiceUnreachable("no answer")

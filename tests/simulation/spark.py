@@ -2,7 +2,8 @@
 
 The protocol is Spark's: the offset log is written before partitions are asked for, these before
 anything is read, and the commit log after all of it. The next latestOffset is the
-acknowledgement. A restart with an unfinished batch begins with its partitions.
+acknowledgement. A batch that an earlier process left unfinished is dropped: the lease table says
+where each shard goes on.
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ from shardline.core.fences import Fence
 from shardline.core.leasing.times import LeaseTimes
 from shardline.core.positions import After, Position
 from shardline.core.shards import SequenceNumber
-from shardline.errors import LeaseLost, ServiceError
+from shardline.errors import LeaseLost
 from shardline.leases.coordinator import Coordinator
-from shardline.leases.port import TableUnavailable
 from tests.simulation.clockwork import Activity, Process, Sleep
 
 if TYPE_CHECKING:
@@ -35,8 +35,9 @@ TIMES = LeaseTimes(
     lease_seconds=LEASE_SECONDS,
     checkpoint_seconds=4.0,
     retention_seconds=30.0,
-    stall_seconds=4 * LEASE_SECONDS,
+    most_starts=1_000,  # crashes here are no fault of a shard
 )
+STALL_SECONDS = 4 * LEASE_SECONDS
 
 
 class WorkedWithoutLease(Exception):
@@ -65,8 +66,6 @@ class Disk:
 
 class Worker:
     """One application by name; crashes and deploys replace the process, not the disk."""
-
-    PAUSE = Sleep(1.0)
 
     def __init__(
         self,
@@ -128,7 +127,7 @@ class Worker:
             goes_on_after_gaps=True,
             clock=process.clock,
             today=self._today,
-            incarnation=f"{self.number}.{self._incarnations}",
+            attempt=f"{self.number}.{self._incarnations}",
         )
         self._served: dict[str, Range] = {}
         self.process, self.coordinator = process, coordinator
@@ -153,8 +152,13 @@ class Worker:
         last.spawn(self._shut_down(coordinator, last))
 
     def hang(self) -> None:
-        """The query dies and its process stays: nothing is read any more."""
+        """The query dies and its process stays, until its keeper notices that and ends it."""
         self.hung = True
+        self._clockwork.at(self._clockwork.now + STALL_SECONDS, self._end_if_hung)
+
+    def _end_if_hung(self) -> None:
+        if self.hung:
+            self.crash()
 
     def _shut_down(self, coordinator: Coordinator, process: Process) -> Activity:
         owned = [
@@ -169,18 +173,19 @@ class Worker:
 
     # --- the driver -------------------------------------------------------------------------
 
-    def _ticks(self, coordinator: Coordinator) -> Activity:
+    def _rounds(self, coordinator: Coordinator) -> Activity:
+        """Read and write rows; what the worker knows never contradicts itself."""
         while True:
-            yield from coordinator.tick_steps()
-            coordinator.leasing.validate()
+            yield from coordinator._rows.round()
+            coordinator.state.validate()
             yield Sleep(LEASE_SECONDS / 6)
 
     def _query(self, coordinator: Coordinator) -> Activity:
         assert self.process is not None
         disk = self.disk
-        if len(disk.offsets) > disk.committed:
-            yield from self._resume(coordinator, disk.offsets[-1])
-        self.process.spawn(self._ticks(coordinator))
+        self.process.spawn(coordinator.listing_steps())
+        self.process.spawn(coordinator.renew_steps())
+        self.process.spawn(self._rounds(coordinator))
         while True:
             yield Sleep(0.3 + self._random.random())
             while self.hung:
@@ -196,36 +201,18 @@ class Worker:
                 ]
                 yield from self._run_batch(coordinator, kept)
 
-    def _resume(self, coordinator: Coordinator, ranges: tuple[Range, ...]) -> Activity:
-        """Spark's first question to a new process: the partitions of an unfinished batch."""
-        epochs = {r.shard_id: r.epoch for r in ranges if r.incarnation == self.stream.incarnation}
-        resumed: frozenset[str] | None = None
-        while resumed is None:
-            try:
-                resumed = yield from coordinator.resume_steps(epochs)
-            except (TableUnavailable, ServiceError):
-                yield self.PAUSE
-        held = coordinator.held()
-        kept = [
-            Range(r.shard_id, r.incarnation, held[r.shard_id].epoch, r.after, r.upto, r.end)
-            for r in ranges
-            if r.shard_id in resumed and r.shard_id in held
-        ]
-        yield from self._run_batch(coordinator, kept)
-
     def _plan(self, coordinator: Coordinator) -> tuple[Range, ...]:
         stream, ranges = self.stream, []
         for shard_id, lease in coordinator.held().items():
             if lease.finishing:
                 _ignoring_loss(coordinator.finish, shard_id, lease.epoch)
                 continue
-            if shard_id not in stream.shards or coordinator._created_at() != stream.created_at:
+            if shard_id not in stream.shards or _created_at(coordinator) != stream.created_at:
                 continue
             epoch, since = self._table.taken_at.get((stream.name, shard_id), (0, 0.0))
             calm = self._clockwork.now > self._network.troubled_until + 2 * LEASE_SECONDS
             late = self._clockwork.now > since + LEASE_SECONDS / (2 if calm else 1)
-            # A namesake takes from a worker that lives; no rule tells that one soon.
-            if epoch > lease.epoch and late and self.name != "w":
+            if epoch > lease.epoch and late:
                 raise WorkedWithoutLease(f"{coordinator.owner} on {shard_id} under {lease.epoch}")
             after = _number(lease.checkpoint)
             limit = 1 + self._random.randrange(self.max_records)
@@ -278,6 +265,11 @@ class Worker:
 def _ignoring_loss(call: Callable[..., None], *arguments: object) -> None:
     with suppress(LeaseLost):  # the batch is dropped: its new owner goes on from the checkpoint
         call(*arguments)
+
+
+def _created_at(coordinator: Coordinator) -> datetime | None:
+    header = coordinator.state.header
+    return header.stream_created_at if header else None
 
 
 def _number(position: Position) -> int:

@@ -309,7 +309,7 @@ class World:
                 idle.append(shard.id)
             elif shard.closed_at is not None and not full:
                 return f"{shard.id} is closed and not completed: {lease}"
-        said = [w.coordinator.leasing.unowned for w in workers if w.coordinator]
+        said = [w.coordinator.state.unowned for w in workers if w.coordinator]
         if not full:
             if any(said):
                 return f"says that shards have no owner, but there is room: {said}"
@@ -331,7 +331,7 @@ class World:
         for worker in self.workers:
             if worker.coordinator is not None:
                 lines.append(f"--- {worker.coordinator.owner}, {'up' if worker.up else 'down'}")
-                lines.append(worker.coordinator.leasing.story())
+                lines.append(worker.coordinator.state.log.lines())
         return "\n".join(lines)
 
 

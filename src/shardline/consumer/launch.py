@@ -65,8 +65,7 @@ class RunningConsumer:
         self._stopping = threading.Event()
         self._failure: str | None = None
         self._table.prepare()
-        self._run = Run(job.app, self.run_id, datetime.now(UTC), workers)
-        self._table.write_run(self._run)
+        self._run = self._table.write_run(Run(job.app, self.run_id, datetime.now(UTC), workers))
         self._threads = [
             threading.Thread(target=self._keep_worker, args=(i,), name=f"worker {i}", daemon=True)
             for i in range(workers)
@@ -160,17 +159,17 @@ class RunningConsumer:
 
     def _renew(self) -> None:
         while not self._stopping.wait(_RENEW_SECONDS):
-            self._try(partial(self._table.write_run, self._run))
+            self._write(partial(self._table.write_run, self._run))
 
     def _mark_stopping(self) -> None:
         self._stopping.set()
-        for _ in range(_TRIES_TO_STOP):
-            if self._try(partial(self._table.stop_run, self._job.app, self.run_id)):
+        for _ in range(3):
+            if self._write(partial(self._table.stop_run, self._run.app_name, self.run_id)):
                 return
 
-    def _try(self, write: Callable[[], object]) -> bool:
+    def _write(self, write: Callable[[], Run]) -> bool:
         try:
-            write()
+            self._run = write()
         except ShardlineError as error:
             logger.warning("the row of run %s could not be written: %s", self.run_id, error)
             return False

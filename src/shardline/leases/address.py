@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from shardline.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from shardline.leases.port import LeaseTable
     from shardline.services.access import Access
+
+_FORMS: Final = "write sqlite:///FILE, postgresql://USER@HOST/DATABASE or dynamodb://TABLE"
 
 
 def open_table(address: str, access: Access | None = None) -> LeaseTable:
@@ -17,15 +19,26 @@ def open_table(address: str, access: Access | None = None) -> LeaseTable:
     Nothing is sent yet: call `prepare` once. `access` is for DynamoDB.
     """
     scheme, _, rest = address.partition("://")
-    if not rest or scheme.partition("+")[0] not in {"sqlite", "postgresql", "dynamodb"}:
-        raise ConfigurationError(
-            f"{address!r} is not the address of a lease table: write sqlite:///FILE, "
-            "postgresql://USER@HOST/DATABASE or dynamodb://TABLE"
-        )
-    if scheme == "dynamodb":
+    kind = scheme.partition("+")[0]
+    if not rest or kind not in {"sqlite", "postgresql", "dynamodb"}:
+        # An address is never repeated: it may hold a password.
+        named = f"{kind}://… " if rest else ""
+        raise ConfigurationError(f"{named}is not the address of a lease table: {_FORMS}".lstrip())
+    if kind == "dynamodb":
         from shardline.leases.dynamodb import DynamoLeaseTable
 
         return DynamoLeaseTable(rest, access)
+    if rest.partition("?")[0].count("@") > 1:
+        raise ConfigurationError(
+            "the address of the lease table has more than one @: write special characters of a "
+            "user or password as %40 (@), %2F (/), %3A (:), or set PGPASSWORD"
+        )
     from shardline.leases.sql import SqlLeaseTable
 
     return SqlLeaseTable(address)
+
+
+def table_is_local(address: str) -> bool:
+    """Return true if only the processes of one machine can open the table at an address."""
+    scheme = address.partition("://")[0].partition("+")[0]
+    return scheme in {"sqlite", "memory"}

@@ -1,76 +1,52 @@
-"""Runs the rules of leasing against a lease table and a stream: one thin actor per worker.
+"""One worker's leases on one stream, for whoever works on the shards.
 
-The rules are in `core.leasing.state`; here are only the calls. All that talks to the outside is
-a generator that yields one call after the other, so that the same code runs in a thread (each
-call made at once) and in a simulator (each call made, delayed, repeated or lost at will).
-
-What is read: the header row about once a second; on every renewal, and when the header's counter
-moved, all heartbeats, one page of rows on patrol, and a bounded number of single rows that
-matter now. So reads grow with the number of workers, never with the number of shards. The whole
-table is read at the start, and by a worker that lacks its share or finds taken what it believed
-to be free.
+The rules are in `core.leasing.state`. Three actors make the calls, each in a thread of its own, so
+that none delays another: `heartbeats` renews, `row_rounds` reads and writes rows, `listings` asks
+the service which shards there are. Each is written as steps: a simulator runs the same code.
 """
 
 from __future__ import annotations
 
 import logging
-import time
 import uuid
-from collections.abc import Callable, Generator
-from dataclasses import replace
+from collections import deque
 from datetime import UTC, datetime
-from functools import partial
 from threading import Event, RLock, Thread
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
-from shardline.core.leasing.instructions import Finish, Instruction, Start, Wait, Yield
-from shardline.core.leasing.rows import EPOCHS_PER_MOVE, Header
+from shardline.core.leasing import events as e
+from shardline.core.leasing.parked_keys import MOST_PARKED_KEYS, ParkedKey
 from shardline.core.leasing.state import LeaseState
-from shardline.core.positions import LATEST, TRIM_HORIZON, AtTime, Latest, Position, TrimHorizon
-from shardline.errors import GapError, LeaseLost, ServiceError
+from shardline.core.positions import TRIM_HORIZON, AtTime, Latest, Position, TrimHorizon
+from shardline.errors import GapError, LeaseLost
+from shardline.leases.heartbeats import Heartbeats
+from shardline.leases.listings import Listings
+from shardline.leases.member import Member, ShardWork
 from shardline.leases.port import Conflict, LeaseTable, TableUnavailable
-from shardline.leases.writes import write_of
+from shardline.leases.row_rounds import Origin, RowRounds
+from shardline.services.clock import boot_seconds
+from shardline.services.steps import run
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from shardline.core.leasing.rows import LeaseRow
+    from shardline.core.leasing.holdings import Held
+    from shardline.core.leasing.own_heartbeat import Summary
+    from shardline.core.leasing.runs import RunState
     from shardline.core.leasing.times import LeaseTimes
-    from shardline.core.leasing.work import Held
     from shardline.services.port import StreamService
+    from shardline.services.steps import Steps
+
+__all__ = ["Coordinator", "Origin", "ShardWork", "TooManyParkedKeys"]
 
 logger = logging.getLogger(__name__)
 
-Result = TypeVar("Result")
-Call = Callable[[], Any]
-Steps = Generator[Call, Any, Result]
-"""Yields calls to make and is sent their results; what they raise is thrown in."""
-
-RELIST_SECONDS: Final = 1.0
-LIST_SECONDS: Final = 10.0
-DESCRIBE_SECONDS: Final = 60.0
-PATROL_ROWS: Final = 200
-WANTED_ROWS: Final = 300
-_ROUNDS_PER_TICK: Final = 6
-_READS_PER_TICK: Final = 3
-_SCAN_ROWS: Final = 1000
 _TRIES_TO_LEAVE: Final = 3
+_MINUTE_SECONDS: Final = 60
 
 
-class ShardWork(Protocol):
-    """What a worker does with its leases. Called from the coordinator's thread; return soon.
-
-    While the table hangs that thread hangs with it: ask `Coordinator.holds` before each batch.
-    """
-
-    def start(self, shard_id: str, epoch: int, checkpoint: Position) -> None:
-        """Work on a shard from its checkpoint on; or go on with it, after a `finish`."""
-
-    def finish(self, shard_id: str, epoch: int) -> None:
-        """Begin nothing new in a shard, and call `Coordinator.finish` when nothing runs in it."""
-
-    def stop(self, shard_id: str, epoch: int) -> None:
-        """Stop at once: the lease is gone, or is about to be given back."""
+class TooManyParkedKeys(Exception):
+    """A shard has as many parked keys as it may have: halt it."""
 
 
 class Coordinator:
@@ -88,398 +64,331 @@ class Coordinator:
         times: LeaseTimes | None = None,
         capacity: int | None = None,
         goes_on_after_gaps: bool = False,
+        expect_app: bool = False,
         work: ShardWork | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = boot_seconds,
         today: Callable[[], datetime] = lambda: datetime.now(UTC),
-        incarnation: str | None = None,
+        run_id: str | None = None,
+        attempt: str | None = None,
     ) -> None:
-        self._table = table
-        self._service = service
-        self._space = (app_name, stream_name)
-        self._start = start
-        self._goes_on_after_gaps = goes_on_after_gaps
-        self._work = work
-        self._clock = clock
-        self._today = today
-        self.leasing: Final = LeaseState(
+        """Create a member of an app; `start` it to begin.
+
+        `worker` is a name for people; with `attempt` (a UUID by default) it is unique. With a
+        `run_id` nothing is taken before the row of that run was found in the table.
+        """
+        self.state: Final = LeaseState(
             app_name,
             stream_name,
-            f"{worker}/{incarnation or uuid.uuid4().hex}",
+            f"{worker}/{attempt or uuid.uuid4().hex}",
             times=times,
             capacity=capacity,
             goes_on_after_gaps=goes_on_after_gaps,
+            run_id=run_id,
         )
-        self._joined = False
-        self._moves_seen = -1
-        self._looked_at = self._listed_at = self._described_at = float("-inf")
-        self._scanned_at = float("-inf")
-        self._patrol_after: str | None = None
-        self._warned_of = 0
-        self._lock = RLock()
-        self._turn = RLock()
-        self._wake = Event()
-        self._stopping = Event()
-        self._thread: Thread | None = None
+        self._member: Final = Member(self.state, table, (app_name, stream_name), work, clock, today)
+        self._heartbeats: Final = Heartbeats(self._member, run_id)
+        self._listings: Final = Listings(self._member, service)
+        self._rows: Final = RowRounds(
+            self._member,
+            start,
+            expect_app=expect_app,
+            time_resolution_seconds=1 if service.finds_times else _MINUTE_SECONDS,
+        )
+        self._goes_on_after_gaps = goes_on_after_gaps
+        self._lock: Final = _Turn(self._member)
+        self._wakes: dict[str, Event] = {}
+        self._threads: list[Thread] = []
 
     @property
     def owner(self) -> str:
-        """Who I am in the table: the worker's name, and this incarnation."""
-        return self.leasing.owner
+        """The worker's name in the table, unique for each attempt."""
+        return self.state.owner
 
     # --- for whoever works on the shards ----------------------------------------------------
 
-    def held(self) -> dict[str, Held]:
-        """Return the leases that may be worked under right now, each with where to go on."""
-        with self._lock:
-            now = self._clock()
-            self.leasing.sign(now)
-            gaps = [] if self._goes_on_after_gaps else self.leasing.ledger.gaps
-            if gaps:
-                row = self.leasing.ledger.rows[gaps[0]]
-                raise GapError(
-                    f"{row.shard_id} of {row.stream_name} vanished before it was read to its end "
-                    f"(read up to {row.checkpoint}): its unread records are lost; "
-                    "set failOnDataLoss to false to record the gap and go on"
-                )
-            return self.leasing.held(now)
+    def held(self) -> Mapping[str, Held]:
+        """Return the leases that may be worked under right now. Raises what ends this worker."""
+        with self._lock.quiet:
+            error = self.error()
+            if error is not None:
+                raise error
+            return self.state.held(self._member.clock())
+
+    def valid_until(self) -> float:
+        """Return until when, on the clock of this worker, held leases may be worked under."""
+        with self._lock.quiet:
+            return self.state.heartbeat.valid_until
 
     def holds(self, shard_id: str, epoch: int) -> bool:
-        """Say whether a batch under this epoch may still be handed out: ask before each one."""
-        with self._lock:
-            lease = self.leasing.held(self._clock()).get(shard_id)
-            return lease is not None and lease.epoch == epoch
+        """Return true if a delivery under this epoch may begin: ask before each one."""
+        with self._lock.quiet:
+            return self.state.at_work(shard_id, epoch, self._member.clock())
 
     def checkpoint(
-        self, shard_id: str, epoch: int, position: Position, as_of: datetime | None = None
+        self,
+        shard_id: str,
+        epoch: int,
+        position: Position,
+        as_of: datetime | None = None,
+        lag_ms: int | None = None,
     ) -> None:
         """Acknowledge a shard up to a position; written down soon. Raises `LeaseLost`."""
-        with self._lock:
-            self.leasing.sign(self._clock())
-            self._require(self.leasing.acknowledge(shard_id, epoch, position, as_of), shard_id)
+        self._report(e.Acknowledged(shard_id, epoch, position, as_of, lag_ms))
 
-    def record_gap(self, shard_id: str, epoch: int, gap: str) -> None:
-        """Keep in words what was lost of a shard that goes on; at once. Raises `LeaseLost`."""
-        with self._lock:
-            self.leasing.sign(self._clock())
-            self._require(self.leasing.note_gap(shard_id, epoch, gap), shard_id)
-        self._wake.set()
+    def note_gap(self, shard_id: str, epoch: int, text: str) -> None:
+        """Record what was lost of a shard that goes on; written at once. Raises `LeaseLost`."""
+        self._report(e.GapNoted(shard_id, epoch, text))
+        self._wake("rows")
 
     def complete(self, shard_id: str, epoch: int) -> None:
-        """Acknowledge a shard to its end; written down at once. Raises `LeaseLost`."""
-        with self._lock:
-            self.leasing.sign(self._clock())
-            self._require(self.leasing.end(shard_id, epoch), shard_id)
-        self._wake.set()
+        """Acknowledge a shard to its end. Raises `LeaseLost`.
+
+        Written when a listing made after this call shows the shard closed; if listings go on
+        showing it open, work on it is started again.
+        """
+        self._report(e.ShardEnded(shard_id, epoch))
+        self._wake("listings")
 
     def finish(self, shard_id: str, epoch: int) -> None:
-        """Say that nothing runs in a shard that somebody waits for. Raises `LeaseLost`."""
-        with self._lock:
-            self.leasing.sign(self._clock())
-            self._require(self.leasing.finish(shard_id, epoch), shard_id)
-        self._wake.set()
+        """Report that nothing runs in a shard that was to be finished. Raises `LeaseLost`."""
+        self._report(e.ShardFinished(shard_id, epoch))
+        self._wake("rows")
 
-    def resume(self, epochs: Mapping[str, int]) -> frozenset[str]:
-        """Take over from the last incarnation of my name, at once; return what could be.
+    def restart(self, shard_id: str, epoch: int) -> None:
+        """Report that work ended by itself: the lease is taken anew, then work starts again.
 
-        Of the given shards those whose take was conditional on the given epoch: nobody else had
-        them in between. Ask before the first work of a new process; blocks on the table.
+        It counts as a start without success; after `LeaseTimes.most_starts` the shard is halted.
         """
-        return self._run(self.resume_steps(epochs))
+        self._report(e.ShardRestarted(shard_id, epoch))
+        self._wake("rows")
 
-    def tick(self) -> None:
-        """Look and act once. `start` does it in a thread, again and again."""
-        self._run(self.tick_steps())
+    def give_up(self, shard_id: str, epoch: int, reason: str) -> None:
+        """Release a shard on which work hangs, and do not take it again here for a while."""
+        self._report(e.ShardGivenUp(shard_id, epoch, reason))
+        self._wake("rows")
 
-    def rest_seconds(self) -> float:
-        """Return how long to wait until the next tick: not past the moment when one is dead."""
-        with self._lock:
-            now = self._clock()
-            suspect_in_seconds = self.leasing.peers.next_suspect_at(now) - now
-            return min(self.leasing.times.tick_seconds, suspect_in_seconds)
+    def halt(self, shard_id: str, epoch: int, reason: str) -> None:
+        """Release a shard and mark it: nobody takes it until the mark is cleared by hand."""
+        self._report(e.ShardHalted(shard_id, epoch, reason))
+        self._wake("rows")
 
-    def start(self) -> None:
-        """Tick in a thread until `leave`."""
-        self._thread = Thread(target=self._loop, name=f"leases of {self.owner}", daemon=True)
-        self._thread.start()
+    def summarize(self, summary: Summary) -> None:
+        """Set what the next heartbeats say about this worker."""
+        with self._lock.quiet:
+            self._member.handle(e.Summarized(summary))
 
-    def leave(self) -> None:
-        """Stop working, write down what was acknowledged, give everything back, and say so."""
-        self._stopping.set()
-        self._wake.set()
-        if self._thread is not None:
-            self._thread.join()
-        self._run(self.leave_steps())
+    # --- parked keys: these calls block on the table ----------------------------------------
 
-    # --- the same as steps, for a simulator -------------------------------------------------
+    def parked(self, shard_id: str) -> frozenset[str]:
+        """Return the parked keys of a shard, inherited ones included, as of its start."""
+        with self._lock.quiet:
+            holding = self.state.holdings.by_shard.get(shard_id)
+            return (holding.parked if holding is not None else None) or frozenset()
 
-    def tick_steps(self) -> Steps[None]:
-        """Look, write, and tell the consumer; what fails is tried again at the next tick."""
+    def park(self, shard_id: str, epoch: int, key: str, letter_id: str) -> None:
+        """Park a key, durably, after its letter and before the checkpoint. Raises `LeaseLost`.
+
+        Raises `TooManyParkedKeys` if the shard has no room for another.
+        """
+        self._require(self.holds(shard_id, epoch), shard_id)
+        keys = self.parked(shard_id)
+        if key not in keys and len(keys) >= MOST_PARKED_KEYS:
+            raise TooManyParkedKeys(
+                f"{shard_id} has {len(keys)} parked keys, and no more are kept for one shard"
+            )
+        table, space = self._member.table, self._member.space
         try:
-            if not self._joined:
-                yield from self._join()
-            yield from self._renew()
-            yield from self._look()
-            yield from self._act()
-        except (TableUnavailable, ServiceError) as error:
-            logger.warning("%s: %s; trying again in a moment", self.owner, error)
-        self._tell()
+            table.park_key(ParkedKey(*space, shard_id, key, letter_id, epoch), self.owner)
+        except Conflict as conflict:
+            self._require(False, shard_id, conflict)
+        self._set_parked(shard_id, epoch, keys | {key})
 
-    def resume_steps(self, epochs: Mapping[str, int]) -> Steps[frozenset[str]]:
-        """See `resume`."""
-        leasing = self.leasing
-        if not self._joined:
-            yield from self._join()
-        yield from self._renew()
-        rows = yield partial(self._table.read_rows, *self._space, tuple(epochs))
-        leasing.read_rows(tuple(epochs), rows, self._clock())
-        for shard_id, epoch in epochs.items():
-            take = leasing.claim(shard_id, epoch)
-            if take is not None and leasing.working(self._clock()):
-                yield from self._write(take)
-        self._tell()
-        now = self._clock()
-        return frozenset(
-            i for i, e in epochs.items() if leasing.succeeds(i, e) and i in leasing.held(now)
+    def unpark(self, shard_id: str, epoch: int, key: str, letter_id: str) -> None:
+        """Delete a parked key whose letters were redelivered up to this one. Raises `LeaseLost`."""
+        self._require(self.holds(shard_id, epoch), shard_id)
+        table, space = self._member.table, self._member.space
+        try:
+            table.unpark_key(ParkedKey(*space, shard_id, key, letter_id, epoch), self.owner)
+        except Conflict as conflict:
+            self._require(False, shard_id, conflict)
+        rows = table.read_parked_keys(*space, (shard_id,))
+        self._set_parked(shard_id, epoch, frozenset(row.key for row in rows))
+
+    # --- how it is going --------------------------------------------------------------------
+
+    @property
+    def origin(self) -> Origin | None:
+        """Whether the app or its table is new, and where it begins; None until that is known."""
+        return self._rows.origin
+
+    def error(self) -> Exception | None:
+        """Return why this worker cannot go on; None while it can."""
+        if self._member.error is not None:
+            return self._member.error
+        gaps = [] if self._goes_on_after_gaps else self.state.ledger.gaps
+        if not gaps:
+            return None
+        row = self.state.ledger.rows[gaps[0]]
+        return GapError(
+            f"{row.shard_id} of {row.stream_name} vanished before it was read to its end "
+            f"(read up to {row.checkpoint}): its unread records are lost; "
+            "set failOnDataLoss to false to record the gap and go on"
         )
 
-    def leave_steps(self) -> Steps[None]:
-        """See `leave`."""
-        leasing = self.leasing
-        if leasing.leaving and not leasing.mine:
-            return
-        leasing.leaving = True
-        leasing.sign(self._clock())
-        if self._work is not None:
-            for shard_id, lease in leasing.held(self._clock()).items():
-                self._work.stop(shard_id, lease.epoch)
-        for _ in range(_TRIES_TO_LEAVE if self._joined else 0):
-            try:
-                yield from self._renew()
-                yield from self._read_wanted()
-                yield from self._act()
-                goodbye = leasing.goodbye()
-                if goodbye is not None and not leasing.mine:
-                    yield from self._write(goodbye)
-                break
-            except TableUnavailable as error:
-                logger.warning("%s could not give its leases back: %s", self.owner, error)
-        self._tell()
+    def run_state(self) -> RunState:
+        """Return what the row of this worker's run says: it ends unless that is `RUNNING`."""
+        return self.state.run.state
 
-    # --- parts of a tick --------------------------------------------------------------------
-
-    def _join(self) -> Steps[None]:
-        """Find the stream and the table, and read everything once, before the first heartbeat."""
-        table, leasing = self._table, self.leasing
-        yield table.prepare
-        rows = yield from self._scan()
-        generation = max((row.epoch // EPOCHS_PER_MOVE for row in rows), default=0)
-        yield from self._find_stream(generation, known=bool(rows))
-        leasing.saw_rows(rows, None, None)
-        beats = yield partial(table.read_heartbeats, *self._space)
-        owners = {row.lease_owner for row in rows if row.lease_owner}
-        leasing.peers.meet(owners | {beat.worker for beat in beats})
-        leasing.saw_heartbeats(beats, self._clock())
-        shards = yield self._service.list_shards
-        leasing.saw_listing(shards)
-        self._listed_at = self._clock()
-        self._joined = True
-        logger.info("%s joined: %d shards, %d rows", self.owner, len(shards), len(rows))
-
-    def _scan(self) -> Steps[list[LeaseRow]]:
-        """Read all rows: at the start, and when knowledge of single rows is not enough."""
-        rows: list[LeaseRow] = []
-        after: str | None = None
-        while True:
-            page = yield partial(self._table.scan_rows, *self._space, after, _SCAN_ROWS)
-            rows.extend(page.rows)
-            after = page.next_after
-            if after is None:
-                self._scanned_at = self._clock()
-                return rows
-
-    def _find_stream(self, generation: int = 0, *, known: bool = False) -> Steps[None]:
-        """Describe the stream, and make or replace its header row where that is due."""
-        description = yield self._service.describe
-        if not description.active:
-            raise ServiceError(f"{self._space[1]} is not active yet")
-        self._described_at = self._clock()
-        stored: Header | None = yield partial(self._table.read_header, *self._space)
-        if stored is None or stored.stream_created_at < description.created_at:
-            seen = stored or self.leasing.header
-            moves = max(generation, seen.moves if seen else 0)
-            header = Header(*self._space, description.created_at, TRIM_HORIZON, moves=moves + 1)
-            if seen is not None and seen.stream_created_at == description.created_at:
-                # Somebody deleted it. Others moved it on since I read it, but not that often.
-                header = replace(seen, moves=moves + EPOCHS_PER_MOVE)
-            elif stored is None:
-                start = yield from self._resolve_start()
-                header = replace(header, start=start, settled=known)
-            try:
-                yield partial(self._table.create_header, header, stored)
-            except Conflict as conflict:
-                if not isinstance(conflict.current, Header):
-                    raise TableUnavailable("the header row changes under our hands") from conflict
-                header = conflict.current
-            stored = header
-        self.leasing.saw_header(stored)
-
-    def _resolve_start(self) -> Steps[TrimHorizon | AtTime]:
-        """Turn "latest" into a time of the service, once for all workers."""
-        if not isinstance(self._start, Latest):
-            return self._start
-        shards = yield self._service.list_shards
-        newest = next((s.id for s in reversed(shards) if not s.closed), None)
-        if newest is None:
-            raise ServiceError(f"{self._space[1]} has no open shard yet")
-        iterator = yield partial(self._service.open, newest, LATEST)
-        page = yield partial(self._service.read, iterator, 1)
-        return AtTime(page.service_time)
-
-    def _renew(self) -> Steps[None]:
-        for _ in range(3):  # a refusal shows what is stored: mine, with a lost answer; or nothing
-            renewal = self.leasing.renewal(self._clock())
-            if renewal is None:
-                return
-            yield from self._write(renewal)
-
-    def _look(self) -> Steps[None]:
-        """Read what may have changed, within the budget."""
-        table, leasing, space = self._table, self.leasing, self._space
-        header = yield partial(table.read_header, *space)
-        if header is None or header.stream_created_at != self._created_at():
-            yield from self._find_stream()
-            self._listed_at = float("-inf")
-        else:
-            leasing.saw_header(header)
-        moves = leasing.header.moves if leasing.header else -1
-        moved, self._moves_seen = moves != self._moves_seen, moves
-        due = self._clock() - self._looked_at >= leasing.times.renew_seconds
-        if not (due or moved or leasing.peers.suspects(self._clock())):
-            return
-        beats = yield partial(table.read_heartbeats, *space)
-        leasing.saw_heartbeats(beats, self._clock())
-        for worker in leasing.peers.suspects(self._clock()):
-            beat = yield partial(table.read_heartbeat, *space, worker)
-            leasing.read_heartbeat(worker, beat, self._clock())
-        scan_due = self._clock() - self._scanned_at >= leasing.times.renew_seconds
-        if scan_due and leasing.must_scan(WANTED_ROWS):
-            leasing.saw_rows((yield from self._scan()), None, None)
-        else:
-            after = self._patrol_after
-            page = yield partial(table.scan_rows, *space, after, PATROL_ROWS)
-            self._patrol_after = page.next_after
-            leasing.saw_rows(page.rows, after, page.next_after)
-        yield from self._list(moved)
-        yield from self._read_wanted()
-        self._looked_at = self._clock()
-
-    def _read_wanted(self) -> Steps[None]:
-        wanted = self.leasing.wanted_rows(self._clock(), WANTED_ROWS)
-        if wanted:
-            rows = yield partial(self._table.read_rows, *self._space, wanted)
-            self.leasing.read_rows(wanted, rows, self._clock())
-
-    def _list(self, moved: bool) -> Steps[None]:
-        leasing = self.leasing
-        due = RELIST_SECONDS if moved or leasing.ledger.holes else LIST_SECONDS
-        if self._clock() - self._listed_at < due:
-            return
-        shards = yield self._service.list_shards
-        self._listed_at = self._clock()
-        leasing.saw_listing(shards)
-        for hole in leasing.ledger.holes:
-            logger.warning(
-                "the listing of %s does not cover %s: listing again", self._space[1], hole
-            )
-        if leasing.unknown_shards() or self._clock() - self._described_at >= DESCRIBE_SECONDS:
-            yield from self._find_stream()  # before anything is called gone: is it the same stream?
-        for shard_id in leasing.unknown_shards():
-            if not (yield partial(self._service.has_shard, shard_id)):
-                leasing.ledger.not_found(shard_id)
-
-    def _act(self) -> Steps[None]:
-        """Write what the rules say, until there is nothing more to write."""
-        leasing, reads = self.leasing, 0
-        for _ in range(_ROUNDS_PER_TICK):
-            decided = leasing.decide(self._clock(), self._today())
-            if leasing.must_read and reads < _READS_PER_TICK:
-                reads += 1
-                yield from self._read_wanted()
-                continue
-            if isinstance(decided[0], Wait):
-                break
-            for instruction in decided:
-                yield from self._renew()
-                if not leasing.working(self._clock()):
-                    return
-                yield from self._write(instruction)
-        yield from self._renew()
-        if leasing.unowned != self._warned_of:
-            self._warned_of = leasing.unowned
-            logger.warning(
-                "%d shards of %s have no owner: every worker is at its capacity; add workers",
-                leasing.unowned,
-                self._space[1],
-            )
-
-    def _write(self, instruction: Instruction) -> Steps[None]:
-        sent_at = self._clock()
-        header: Header | None = None
-        try:
-            header = yield write_of(instruction, self._table, self.leasing.header)
-        except Conflict as conflict:
-            self.leasing.refused(instruction, conflict.current, self._clock())
-        except TableUnavailable:
-            self.leasing.unanswered(instruction, self._clock())
-            raise
-        else:
-            self.leasing.done(instruction, sent_at, header)
-
-    def _tell(self) -> None:
-        for word in self.leasing.tell(self._clock()):
-            if self._work is None:
-                continue
-            match word:
-                case Start(shard_id, epoch, checkpoint):
-                    self._work.start(shard_id, epoch, checkpoint)
-                case Finish(shard_id, epoch):
-                    self._work.finish(shard_id, epoch)
-                case Yield(shard_id, epoch):
-                    self._work.stop(shard_id, epoch)
+    def status(self) -> str:
+        """Return what this worker does, in a few words."""
+        with self._lock.quiet:
+            working = len(self.state.held(self._member.clock()))
+            if working:
+                return f"working on {working} {'shard' if working == 1 else 'shards'}"
+            if self._listings.waiting_for:
+                return f"waiting for the stream: {self._listings.waiting_for}"
+            if self.state.ledger.listing.shards and self.state.working(self._member.clock()):
+                return "nothing to do: every shard has an owner, waits, is halted or completed"
+            return "starting"
 
     # --- running ----------------------------------------------------------------------------
 
-    def _run(self, steps: Steps[Result]) -> Result:
-        """Make each call at once; the lock is free while a call is under way."""
-        with self._turn:
-            send: Callable[[], Call] = partial(next, steps)
-            while True:
-                try:
-                    with self._lock:
-                        call = send()
-                except StopIteration as stop:
-                    return stop.value  # type: ignore[no-any-return]
-                try:
-                    send = partial(steps.send, call())
-                except Exception as error:
-                    send = partial(steps.throw, error)
+    def renew_steps(self) -> Steps[None]:
+        """Return the steps of the thread that renews the heartbeat."""
+        return self._heartbeats.steps()
 
-    def _loop(self) -> None:
-        while not self._stopping.is_set():
-            self._wake.clear()
+    def table_steps(self) -> Steps[None]:
+        """Return the steps of the thread that reads and writes rows."""
+        return self._rows.steps()
+
+    def listing_steps(self) -> Steps[None]:
+        """Return the steps of the thread that lists the stream."""
+        return self._listings.steps()
+
+    def start(self) -> None:
+        """Start the three threads; they run until `leave`."""
+        self._member.queued = deque()
+        for name, steps in (
+            ("heartbeats", self.renew_steps),
+            ("rows", self.table_steps),
+            ("listings", self.listing_steps),
+        ):
+            self._wakes[name] = Event()
+            thread = Thread(
+                target=self._run, args=(name, steps), name=f"{name} of {self.owner}", daemon=True
+            )
+            self._threads.append(thread)
+            thread.start()
+
+    def leave(self, deadline_seconds: float = 10.0) -> bool:
+        """Stop work, write what was acknowledged, release everything; return true if that was done.
+
+        Past the deadline it returns without: the leases run out by themselves.
+        """
+        ends_at = self._member.clock() + deadline_seconds
+        with self._lock:
+            self._member.handle(e.Leaving())
+        for wake in self._wakes.values():
+            wake.set()
+        last = Thread(target=self._leave, name=f"leaving of {self.owner}", daemon=True)
+        last.start()
+        last.join(max(0.0, ends_at - self._member.clock()))
+        return not last.is_alive() and not self.state.mine
+
+    def tick(self) -> None:
+        """Run one round of each actor in this thread, instead of `start`."""
+        for steps in (self._listings.round(), self._heartbeats.round(), self._rows.round()):
+            run(steps, lock=self._lock)
+
+    def leave_steps(self) -> Steps[None]:
+        """Return the steps that release everything. Nothing is taken from now on."""
+        member, state = self._member, self.state
+        member.handle(e.Leaving())
+        for _ in range(_TRIES_TO_LEAVE):
             try:
-                self.tick()
+                yield from self._heartbeats.renew()
+                yield from self._rows.read_rows(tuple(state.wanted_rows()))
+                yield from self._rows.act()
+                break
+            except TableUnavailable as error:
+                logger.warning("%s could not release its leases: %s", self.owner, error)
+        member.handle(e.TimePassed())
+
+    def _leave(self) -> None:
+        for thread in self._threads:
+            thread.join()
+        run(self.leave_steps(), lock=self._lock)
+
+    def _run(self, name: str, steps: Callable[[], Steps[None]]) -> None:
+        """Run an actor's steps; one that fails unexpectedly is started again."""
+        wake = self._wakes[name]
+
+        def sleep(seconds: float) -> None:
+            wake.wait(seconds)
+            wake.clear()
+
+        while not self.state.leaving:
+            try:
+                run(steps(), lock=self._lock, sleep=sleep)
             except Exception:
-                logger.exception("%s: a tick failed; trying again", self.owner)
-            self._wake.wait(self.rest_seconds())
+                logger.exception("%s of %s failed; starting again", name, self.owner)
+                sleep(1.0)
+            else:
+                return
 
-    def _created_at(self) -> datetime | None:
-        return self.leasing.header.stream_created_at if self.leasing.header else None
+    def _wake(self, name: str) -> None:
+        if name in self._wakes:
+            self._wakes[name].set()
 
-    def _require(self, mine: bool, shard_id: str) -> None:
+    def _report(self, event: Any) -> None:
+        with self._lock.quiet:
+            now = self._member.clock()
+            at_work = self.state.at_work(event.shard_id, event.epoch, now)
+            self._require(at_work, event.shard_id)
+            self._member.handle(event)
+        if self._member.queued:
+            self._wake("heartbeats")  # it makes the calls: this thread may be the worker's own
+
+    def _set_parked(self, shard_id: str, epoch: int, keys: frozenset[str]) -> None:
+        with self._lock.quiet:
+            self._member.handle(e.ParkedKeysRead(shard_id, epoch, keys))
+
+    def _require(self, mine: bool, shard_id: str, cause: Exception | None = None) -> None:
         if not mine:
-            story = self.leasing.story(shard_id) or "it was never held here"
+            recent = self.state.log.lines(shard_id) or "it was never held here"
             raise LeaseLost(
                 f"{shard_id} is not {self.owner}'s under this epoch any more: drop its batch. "
-                f"What happened:\n{story}"
-            )
+                f"What happened:\n{recent}"
+            ) from cause
+
+
+class _Turn:
+    """The lock around the state. When it is released, queued calls to the worker are made.
+
+    They are made in order and without the lock, so that a worker may call back from any thread.
+    `quiet` is the lock alone: for callers that are the worker itself.
+    """
+
+    def __init__(self, member: Member) -> None:
+        self.quiet = RLock()
+        self._member = member
+        self._calling = RLock()
+
+    def __enter__(self) -> None:
+        self.quiet.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.quiet.release()
+        queued = self._member.queued
+        if not queued:
+            return
+        with self._calling:
+            while queued:
+                try:
+                    instruction = queued.popleft()
+                except IndexError:
+                    return
+                try:
+                    self._member.call_worker(instruction)
+                except Exception:
+                    logger.exception("a worker's call failed: %s", instruction)

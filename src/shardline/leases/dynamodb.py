@@ -1,63 +1,72 @@
-"""A lease table in DynamoDB: one table for all apps, on demand, every write conditional.
-
-Items of one app on one stream share a partition key, so that they are found by one query; the
-sort key tells header, heartbeats and leases apart. Both are JSON or prefixed texts, so no two
-names can run into each other.
-"""
+"""A lease table in DynamoDB: one table for all apps, on demand, every write conditional."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import random
 import time
-from dataclasses import fields, replace
-from datetime import datetime
-from decimal import Decimal
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore import exceptions as aws
 
-from shardline.core.leasing.rows import Header, Heartbeat, LeaseRow
 from shardline.errors import ConfigurationError, ShardlineError
-from shardline.leases.port import (
-    Conflict,
-    RowPage,
-    TableUnavailable,
-    position_from_text,
-    position_to_text,
+from shardline.leases.dynamodb_items import (
+    HEADER,
+    ITEM,
+    PARKED,
+    RUN,
+    SHARD,
+    SPACE,
+    VERSION_KEY,
+    WORKER,
+    Item,
+    decode,
+    encode,
+    header_item,
+    heartbeat_item,
+    key_of,
+    parked_item,
+    parked_key,
+    row_item,
+    run_item,
+    run_key,
+    runs_of,
+    shard_key,
+    space_of,
+    still,
+    to_header,
+    to_heartbeat,
+    to_parked_key,
+    to_row,
+    to_run,
 )
+from shardline.leases.port import Conflict, RowPage, TableUnavailable
 from shardline.services.access import Access, make_client
 from shardline.services.failures import read_failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+    from shardline.core.leasing.parked_keys import ParkedKey
+    from shardline.core.leasing.rows import Header, Heartbeat, LeaseRow
+    from shardline.core.leasing.runs import Run
 
 logger = logging.getLogger(__name__)
 
 VERSION: Final = 1
-
-_SPACE: Final = "app_and_stream"
-_ITEM: Final = "item"
-_HEADER: Final = "header"
-_WORKER: Final = "worker "
-_SHARD: Final = "shard "
-_VERSION_KEY: Final = {_SPACE: "shardline", _ITEM: "version"}
-_TIMES: Final = ("stream_created_at", "as_of", "unlisted_since")
 _NOT_APPLIED: Final = frozenset(
     {
         "ProvisionedThroughputExceededException",
         "RequestLimitExceeded",
         "ThrottlingException",
+        "TransactionInProgressException",
     }
 )
 """Refused before anything was done: safe to send again."""
 _GET_AT_ONCE: Final = 100  # BatchGetItem takes no more
-
-_to_dynamodb: Final = TypeSerializer().serialize
-_from_dynamodb: Final = TypeDeserializer().deserialize
+_FIRST_PAUSE_SECONDS: Final = 0.05
 
 
 class DynamoLeaseTable:
@@ -78,176 +87,269 @@ class DynamoLeaseTable:
         self._attempts = attempts
         self._sleep = sleep
 
-    def prepare(self) -> None:
+    @property
+    def address(self) -> str:
+        """Where the table is."""
+        return f"dynamodb://{self._name}"
+
+    def prepare(self) -> bool:
         """Create the table if it is missing, wait until it is active, and check its version."""
+        created = False
         try:
             described = self._client.describe_table(TableName=self._name)["Table"]
         except self._client.exceptions.ResourceNotFoundException:
-            self._create()
+            created = self._create()
             described = self._client.describe_table(TableName=self._name)["Table"]
         except (aws.ClientError, aws.BotoCoreError) as error:
             raise self._unavailable(error) from error
         keys = [key["AttributeName"] for key in described["KeySchema"]]
-        if keys != [_SPACE, _ITEM]:
+        if keys != [SPACE, ITEM]:
             raise ConfigurationError(
                 f"the DynamoDB table {self._name!r} is not a lease table of shardline: its key is "
                 f"{', '.join(keys)}. Name another table; it is made when it is missing"
             )
         self._require_version()
+        return created
+
+    # --- headers ----------------------------------------------------------------------------
 
     def read_header(self, app_name: str, stream_name: str) -> Header | None:
         """Read a header row."""
-        item = self._get(_key(app_name, stream_name, _HEADER))
-        return _to_header(item) if item else None
+        item = self._get(key_of(app_name, stream_name, HEADER))
+        return to_header(item) if item else None
 
     def create_header(self, header: Header, replaces: Header | None = None) -> None:
         """Write a header where there is none, or in place of an older stream's."""
-        condition = (
-            {"stream_created_at": replaces.stream_created_at.isoformat()} if replaces else None
-        )
-        key = _key(header.app_name, header.stream_name, _HEADER)
-        values = {
-            "stream_created_at": header.stream_created_at.isoformat(),
-            "start": position_to_text(header.start),
-        }
-        self._put({**_values(header), **values, **key}, condition, _to_header)
+        created_at = replaces.stream_created_at.isoformat() if replaces else None
+        condition = {"stream_created_at": created_at} if replaces else None
+        self._put(header_item(header), condition, to_header)
 
     def bump(self, header: Header, *, settled: bool = False) -> Header:
         """Add one to the stored `moves`, and return the header after it."""
-        created_at = header.stream_created_at.isoformat()
         answer = self._write(
             "update_item",
-            {"stream_created_at": created_at},
-            _to_header,
-            Key=_encode(_key(header.app_name, header.stream_name, _HEADER)),
+            {"stream_created_at": header.stream_created_at.isoformat()},
+            to_header,
+            Key=encode(key_of(header.app_name, header.stream_name, HEADER)),
             UpdateExpression="ADD moves :one" + (" SET settled = :settled" if settled else ""),
             values={":one": 1, **({":settled": True} if settled else {})},
             ReturnValues="ALL_NEW",
         )
-        return _to_header(_decode(answer["Attributes"]))
+        return to_header(decode(answer["Attributes"]))
+
+    # --- lease rows -------------------------------------------------------------------------
 
     def scan_rows(self, app_name: str, stream_name: str, after: str | None, limit: int) -> RowPage:
         """Read up to `limit` rows with shard ids above `after`."""
-        space = _space(app_name, stream_name)
-        start = {} if after is None else {"ExclusiveStartKey": _encode(_shard_key(space, after))}
+        key = {} if after is None else encode(shard_key(app_name, stream_name, after))
         answer = self._call(
-            "query", **self._under(space, _SHARD), Limit=limit, ConsistentRead=False, **start
+            "query",
+            **_under(space_of(app_name, stream_name), SHARD),
+            Limit=limit,
+            ConsistentRead=False,
+            **({"ExclusiveStartKey": key} if key else {}),
         )
-        rows = tuple(_to_row(_decode(item)) for item in answer["Items"])
+        rows = tuple(to_row(decode(item)) for item in answer["Items"])
         return RowPage(rows, rows[-1].shard_id if rows and "LastEvaluatedKey" in answer else None)
 
     def read_rows(
         self, app_name: str, stream_name: str, shard_ids: Collection[str]
     ) -> Mapping[str, LeaseRow]:
         """Read these rows, as far as they exist."""
-        space = _space(app_name, stream_name)
-        wanted = [_encode(_shard_key(space, shard_id)) for shard_id in dict.fromkeys(shard_ids)]
+        ids = dict.fromkeys(shard_ids)
+        wanted = [encode(shard_key(app_name, stream_name, shard_id)) for shard_id in ids]
         found: dict[str, LeaseRow] = {}
+        unprocessed = 0
         while wanted:
             batch, wanted = wanted[:_GET_AT_ONCE], wanted[_GET_AT_ONCE:]
-            answer = self._call(
-                "batch_get_item", RequestItems={self._name: {"Keys": batch, "ConsistentRead": True}}
-            )
+            asked = {self._name: {"Keys": batch, "ConsistentRead": True}}
+            answer = self._call("batch_get_item", RequestItems=asked)
             for item in answer["Responses"].get(self._name, ()):
-                row = _to_row(_decode(item))
+                row = to_row(decode(item))
                 found[row.shard_id] = row
-            wanted += answer.get("UnprocessedKeys", {}).get(self._name, {}).get("Keys", [])
+            left = answer.get("UnprocessedKeys", {}).get(self._name, {}).get("Keys", [])
+            if left:
+                unprocessed = unprocessed + 1 if len(left) == len(batch) else 0
+                if unprocessed >= self._attempts:
+                    raise TableUnavailable(f"the lease table {self.address} is throttled")
+                self._pause("batch_get_item", unprocessed)
+            wanted += left
         return found
 
     def swap_row(self, new: LeaseRow, expected: LeaseRow | None) -> None:
         """Write a row if the stored one is still the expected one."""
-        values = {
-            "parents": list(new.parents),
-            "checkpoint": position_to_text(new.checkpoint),
-            **{name: _time_text(getattr(new, name)) for name in _TIMES},
-        }
-        key = _shard_key(_space(new.app_name, new.stream_name), new.shard_id)
-        self._put({**_values(new), **values, **key}, _still(expected), _to_row)
+        self._put(row_item(new), still(expected), to_row)
 
     def delete_row(self, expected: LeaseRow) -> None:
         """Delete a row if it is still the expected one."""
-        key = _shard_key(_space(expected.app_name, expected.stream_name), expected.shard_id)
-        self._write("delete_item", _still(expected), _to_row, Key=_encode(key))
+        key = shard_key(expected.app_name, expected.stream_name, expected.shard_id)
+        self._write("delete_item", still(expected), to_row, Key=encode(key))
+
+    # --- heartbeats -------------------------------------------------------------------------
 
     def read_heartbeats(self, app_name: str, stream_name: str) -> tuple[Heartbeat, ...]:
         """Read all heartbeats of an app on a stream."""
-        beats: list[Heartbeat] = []
-        query = self._under(_space(app_name, stream_name), _WORKER)
-        while True:
-            answer = self._call("query", **query, ConsistentRead=False)
-            beats.extend(_to_heartbeat(_decode(item)) for item in answer["Items"])
-            if "LastEvaluatedKey" not in answer:
-                return tuple(beats)
-            query["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+        return tuple(map(to_heartbeat, self._query(space_of(app_name, stream_name), WORKER)))
 
     def read_heartbeat(self, app_name: str, stream_name: str, worker: str) -> Heartbeat | None:
         """Read one worker's heartbeat."""
-        item = self._get(_key(app_name, stream_name, _WORKER + worker))
-        return _to_heartbeat(item) if item else None
+        item = self._get(key_of(app_name, stream_name, WORKER + worker))
+        return to_heartbeat(item) if item else None
 
     def swap_heartbeat(self, new: Heartbeat, expected: Heartbeat | None) -> None:
         """Write a heartbeat if the stored one is still the expected one."""
-        key = _key(new.app_name, new.stream_name, _WORKER + new.worker)
         condition = {"count": expected.count} if expected else None
-        self._put({**_values(new), "asks": list(new.asks), **key}, condition, _to_heartbeat)
+        self._put(heartbeat_item(new), condition, to_heartbeat)
 
     def delete_heartbeat(self, expected: Heartbeat) -> None:
         """Delete a heartbeat if it has not moved."""
-        key = _key(expected.app_name, expected.stream_name, _WORKER + expected.worker)
-        self._write("delete_item", {"count": expected.count}, _to_heartbeat, Key=_encode(key))
+        key = key_of(expected.app_name, expected.stream_name, WORKER + expected.worker)
+        self._write("delete_item", {"count": expected.count}, to_heartbeat, Key=encode(key))
+
+    # --- runs -------------------------------------------------------------------------------
+
+    def write_run(self, run: Run) -> Run:
+        """Create the row of a run, or renew it."""
+        try:
+            self._put(run_item(run), None, to_run)
+        except Conflict:
+            return self._update_run(
+                run.app_name, run.run_id, "ADD renewed :one SET workers = :workers",
+                {":one": 1, ":workers": run.workers},
+            )  # fmt: skip
+        return run
+
+    def read_run(self, app_name: str, run_id: str) -> Run | None:
+        """Read the row of a run."""
+        item = self._get(run_key(app_name, run_id))
+        return to_run(item) if item else None
+
+    def read_runs(self, app_name: str) -> tuple[Run, ...]:
+        """Read the rows of all runs of an app."""
+        return tuple(map(to_run, self._query(runs_of(app_name), RUN)))
+
+    def stop_run(self, app_name: str, run_id: str) -> Run:
+        """Set `stopping` for good."""
+        return self._update_run(app_name, run_id, "SET stopping = :true", {":true": True})
+
+    def delete_run(self, run: Run) -> None:
+        """Delete the row of a run."""
+        self._call("delete_item", Key=encode(run_key(run.app_name, run.run_id)))
+
+    # --- parked keys ------------------------------------------------------------------------
+
+    def park_key(self, parked: ParkedKey, owner: str) -> None:
+        """Write a parked key, if the shard's lease is the owner's under its epoch."""
+        put = {"Put": {"TableName": self._name, "Item": encode(parked_item(parked))}}
+        self._with_lease(parked, owner, put)
+
+    def read_parked_keys(
+        self, app_name: str, stream_name: str, shard_ids: Collection[str]
+    ) -> tuple[ParkedKey, ...]:
+        """Read the parked keys of these shards: one query, since there are few."""
+        space, wanted = space_of(app_name, stream_name), set(shard_ids)
+        rows = map(to_parked_key, self._query(space, PARKED, consistent=True))
+        return tuple(row for row in rows if row.shard_id in wanted)
+
+    def unpark_key(self, parked: ParkedKey, owner: str) -> None:
+        """Delete a parked key in all shards where it has this letter and no higher epoch."""
+        space, ids = (parked.app_name, parked.stream_name), (parked.shard_id,)
+        lease = self.read_rows(*space, ids).get(parked.shard_id)
+        if lease is None or (lease.lease_owner, lease.epoch) != (owner, parked.epoch):
+            raise Conflict(lease)
+        for row in map(to_parked_key, self._query(space_of(*space), PARKED, consistent=True)):
+            same = (row.key, row.letter_id) == (parked.key, parked.letter_id)
+            if same and row.epoch <= parked.epoch:
+                delete = {"TableName": self._name, "Key": encode(parked_key(row))}
+                self._with_lease(parked, owner, {"Delete": delete})
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         self._client.close()
 
-    def _create(self) -> None:
+    # --- calls ------------------------------------------------------------------------------
+
+    def _create(self) -> bool:
         logger.info("creating the lease table %s in DynamoDB", self._name)
-        another_was_faster = self._client.exceptions.ResourceInUseException
-        with contextlib.suppress(another_was_faster):
+        created = False
+        with contextlib.suppress(self._client.exceptions.ResourceInUseException):
             self._client.create_table(
                 TableName=self._name,
                 BillingMode="PAY_PER_REQUEST",
                 AttributeDefinitions=[
-                    {"AttributeName": name, "AttributeType": "S"} for name in (_SPACE, _ITEM)
+                    {"AttributeName": name, "AttributeType": "S"} for name in (SPACE, ITEM)
                 ],
                 KeySchema=[
-                    {"AttributeName": _SPACE, "KeyType": "HASH"},
-                    {"AttributeName": _ITEM, "KeyType": "RANGE"},
+                    {"AttributeName": SPACE, "KeyType": "HASH"},
+                    {"AttributeName": ITEM, "KeyType": "RANGE"},
                 ],
             )
+            created = True
         self._client.get_waiter("table_exists").wait(
             TableName=self._name, WaiterConfig={"Delay": 1, "MaxAttempts": 120}
         )
+        return created
 
     def _require_version(self) -> None:
         try:
-            self._put({**_VERSION_KEY, "version": VERSION}, None, dict)
+            self._put({**VERSION_KEY, "version": VERSION}, None, dict)
         except Conflict:
-            found = (self._get(_VERSION_KEY) or {}).get("version")
+            found = (self._get(VERSION_KEY) or {}).get("version")
             if found != VERSION:
                 raise ConfigurationError(
                     f"the lease table {self._name!r} has version {found}, and this shardline works "
                     f"with version {VERSION}: use the release that made it, or another table"
                 ) from None
 
-    def _get(self, key: dict[str, Any]) -> dict[str, Any] | None:
-        answer = self._call("get_item", Key=_encode(key), ConsistentRead=True)
-        return _decode(answer["Item"]) if "Item" in answer else None
+    def _get(self, key: Item) -> Item | None:
+        answer = self._call("get_item", Key=encode(key), ConsistentRead=True)
+        return decode(answer["Item"]) if "Item" in answer else None
 
-    def _put(
-        self,
-        item: dict[str, Any],
-        condition: dict[str, Any] | None,
-        read: Callable[[dict[str, Any]], Any],
-    ) -> None:
-        self._write("put_item", condition, read, Item=_encode(item))
+    def _query(self, space: str, prefix: str, *, consistent: bool = False) -> Iterator[Item]:
+        query = _under(space, prefix)
+        while True:
+            answer = self._call("query", **query, ConsistentRead=consistent)
+            yield from (decode(item) for item in answer["Items"])
+            if "LastEvaluatedKey" not in answer:
+                return
+            query["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+    def _put(self, item: Item, condition: Item | None, read: Callable[[Item], Any]) -> None:
+        self._write("put_item", condition, read, Item=encode(item))
+
+    def _update_run(self, app_name: str, run_id: str, update: str, values: Item) -> Run:
+        answer = self._write(
+            "update_item",
+            {"run_id": run_id},
+            to_run,
+            Key=encode(run_key(app_name, run_id)),
+            UpdateExpression=update,
+            values=values,
+            ReturnValues="ALL_NEW",
+        )
+        return to_run(decode(answer["Attributes"]))
+
+    def _with_lease(self, parked: ParkedKey, owner: str, action: Item) -> None:
+        """Act on condition that the shard's lease is the owner's under an epoch, in one step."""
+        key = shard_key(parked.app_name, parked.stream_name, parked.shard_id)
+        check = {
+            "TableName": self._name,
+            "Key": encode(key),
+            "ConditionExpression": "lease_owner = :owner AND epoch = :epoch",
+            "ExpressionAttributeValues": encode({":owner": owner, ":epoch": parked.epoch}),
+        }
+        try:
+            self._call("transact_write_items", TransactItems=[{"ConditionCheck": check}, action])
+        except self._client.exceptions.TransactionCanceledException:
+            item = self._get(key)
+            raise Conflict(to_row(item) if item else None) from None
 
     def _write(
         self,
         operation: str,
-        condition: dict[str, Any] | None,
-        read: Callable[[dict[str, Any]], Any],
-        values: dict[str, Any] | None = None,
+        condition: Item | None,
+        read: Callable[[Item], Any],
+        values: Item | None = None,
         **parameters: Any,
     ) -> dict[str, Any]:
         """Write on condition that these attributes are so, or that nothing is there (None)."""
@@ -258,7 +360,7 @@ class DynamoLeaseTable:
             clauses.append(f"#c{n} = :c{n}")
             values[f":c{n}"] = value
         if condition is None:
-            names["#c0"] = _ITEM
+            names["#c0"] = ITEM
             clauses.append("attribute_not_exists(#c0)")
         try:
             return self._call(
@@ -266,120 +368,50 @@ class DynamoLeaseTable:
                 ConditionExpression=" AND ".join(clauses),
                 ExpressionAttributeNames=names,
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
-                **({"ExpressionAttributeValues": _encode(values)} if values else {}),
+                **({"ExpressionAttributeValues": encode(values)} if values else {}),
                 **parameters,
             )
         except self._client.exceptions.ConditionalCheckFailedException as error:
             stored = error.response.get("Item")
-            raise Conflict(read(_decode(stored)) if stored else None) from None
-
-    def _under(self, space: str, prefix: str) -> dict[str, Any]:
-        return {
-            "KeyConditionExpression": "#s = :s AND begins_with(#i, :i)",
-            "ExpressionAttributeNames": {"#s": _SPACE, "#i": _ITEM},
-            "ExpressionAttributeValues": _encode({":s": space, ":i": prefix}),
-        }
+            raise Conflict(read(decode(stored)) if stored else None) from None
 
     def _call(self, operation: str, **parameters: Any) -> dict[str, Any]:
         """Call, and send again only what was certainly not carried out: throttled requests."""
-        if operation != "batch_get_item":
+        if operation not in {"batch_get_item", "transact_write_items"}:
             parameters["TableName"] = self._name
         for attempt in range(self._attempts):
             try:
                 answer: dict[str, Any] = getattr(self._client, operation)(**parameters)
             except aws.ClientError as error:
                 code = error.response["Error"]["Code"]
-                if code == "ConditionalCheckFailedException":
+                if code in {"ConditionalCheckFailedException", "TransactionCanceledException"}:
                     raise
                 if code not in _NOT_APPLIED or attempt + 1 == self._attempts:
                     raise self._unavailable(error) from error
-                delay_seconds = random.random() * 0.05 * 2**attempt  # noqa: S311 - jitter
-                logger.warning(
-                    "lease table %s throttled %s; again in %.2f s",
-                    self._name,
-                    operation,
-                    delay_seconds,
-                )
-                self._sleep(delay_seconds)
+                self._pause(operation, attempt)
             except aws.BotoCoreError as error:
                 raise self._unavailable(error) from error
             else:
                 return answer
         raise AssertionError("the last attempt returns or raises")
 
+    def _pause(self, operation: str, attempt: int) -> None:
+        seconds = random.random() * _FIRST_PAUSE_SECONDS * 2**attempt  # noqa: S311 - jitter
+        logger.warning(
+            "lease table %s throttled %s; again in %.2f s", self._name, operation, seconds
+        )
+        self._sleep(seconds)
+
     def _unavailable(self, error: Exception) -> ShardlineError:
-        """Say what is wrong: with the table for now, or with the way in which it is used."""
-        where = f"the lease table dynamodb://{self._name}"
+        """Return what is wrong: with the table for now, or with the way in which it is used."""
+        where = f"the lease table {self.address}"
         failure = read_failure(error, where, self._client.meta.endpoint_url)
         return TableUnavailable(str(failure.error)) if failure.passing else failure.error
 
 
-def _space(app_name: str, stream_name: str) -> str:
-    return json.dumps([app_name, stream_name])
-
-
-def _key(app_name: str, stream_name: str, item: str) -> dict[str, Any]:
-    return {_SPACE: _space(app_name, stream_name), _ITEM: item}
-
-
-def _shard_key(space: str, shard_id: str) -> dict[str, Any]:
-    return {_SPACE: space, _ITEM: _SHARD + shard_id}
-
-
-def _still(expected: LeaseRow | None) -> dict[str, Any] | None:
-    if expected is None:
-        return None
+def _under(space: str, prefix: str) -> dict[str, Any]:
     return {
-        "lease_owner": expected.lease_owner,
-        "epoch": expected.epoch,
-        "lease_count": expected.lease_count,
+        "KeyConditionExpression": "#s = :s AND begins_with(#i, :i)",
+        "ExpressionAttributeNames": {"#s": SPACE, "#i": ITEM},
+        "ExpressionAttributeValues": encode({":s": space, ":i": prefix}),
     }
-
-
-def _values(value: LeaseRow | Heartbeat | Header) -> dict[str, Any]:
-    return {field.name: getattr(value, field.name) for field in fields(value)}
-
-
-def _time_text(time_or_none: datetime | None) -> str | None:
-    return None if time_or_none is None else time_or_none.isoformat()
-
-
-def _encode(item: dict[str, Any]) -> dict[str, Any]:
-    return {name: _to_dynamodb(value) for name, value in item.items()}
-
-
-def _decode(item: dict[str, Any]) -> dict[str, Any]:
-    return {name: _from_dynamodb(value) for name, value in item.items()}
-
-
-def _fields_of(kind: type[LeaseRow | Heartbeat | Header], item: dict[str, Any]) -> dict[str, Any]:
-    """Pick the fields, numbers as int: DynamoDB gives Decimal."""
-    values = {field.name: item.get(field.name) for field in fields(kind)}
-    return {
-        name: int(value) if isinstance(value, Decimal) else value for name, value in values.items()
-    }
-
-
-def _to_row(item: dict[str, Any]) -> LeaseRow:
-    values = _fields_of(LeaseRow, item)
-    for name in _TIMES:
-        values[name] = values[name] and datetime.fromisoformat(values[name])
-    values["parents"] = tuple(values["parents"])
-    values["checkpoint"] = position_from_text(values["checkpoint"])
-    return LeaseRow(**values)
-
-
-def _to_heartbeat(item: dict[str, Any]) -> Heartbeat:
-    values = _fields_of(Heartbeat, item)
-    return Heartbeat(**values | {"asks": tuple(values["asks"])})
-
-
-def _to_header(item: dict[str, Any]) -> Header:
-    values = _fields_of(Header, item)
-    return Header(
-        **values
-        | {
-            "stream_created_at": datetime.fromisoformat(values["stream_created_at"]),
-            "start": position_from_text(values["start"]),
-        }
-    )

@@ -12,7 +12,9 @@ from shardline.leases.port import Conflict, RowPage
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from shardline.core.leasing.parked_keys import ParkedKey
     from shardline.core.leasing.rows import Header, Heartbeat, LeaseRow
+    from shardline.core.leasing.runs import Run
 
 Space = tuple[str, str]
 """(app_name, stream_name): the rows of two of them never meet."""
@@ -27,9 +29,17 @@ class MemoryLeaseTable:
         self._rows: dict[Space, dict[str, LeaseRow]] = {}
         self._ids: dict[Space, list[str]] = {}  # sorted for paging; made anew when ids change
         self._heartbeats: dict[Space, dict[str, Heartbeat]] = {}
+        self._runs: dict[tuple[str, str], Run] = {}
+        self._parked: dict[Space, dict[tuple[str, str], ParkedKey]] = {}
 
-    def prepare(self) -> None:
-        """Do nothing: dictionaries are ready."""
+    @property
+    def address(self) -> str:
+        """The address, for messages."""
+        return "memory"
+
+    def prepare(self) -> bool:
+        """No-op: there is nothing to create."""
+        return False
 
     def read_header(self, app_name: str, stream_name: str) -> Header | None:
         """Read a header row."""
@@ -123,8 +133,72 @@ class MemoryLeaseTable:
                 raise Conflict(stored)
             del beats[expected.worker]
 
+    def write_run(self, run: Run) -> Run:
+        """Create the row of a run, or renew it."""
+        key = (run.app_name, run.run_id)
+        with self._lock:
+            stored = self._runs.get(key)
+            if stored is not None:
+                run = replace(stored, renewed=stored.renewed + 1, workers=run.workers)
+            self._runs[key] = run
+            return run
+
+    def read_run(self, app_name: str, run_id: str) -> Run | None:
+        """Read the row of a run."""
+        return self._runs.get((app_name, run_id))
+
+    def read_runs(self, app_name: str) -> tuple[Run, ...]:
+        """Read the rows of all runs of an app."""
+        with self._lock:
+            return tuple(run for run in self._runs.values() if run.app_name == app_name)
+
+    def stop_run(self, app_name: str, run_id: str) -> Run:
+        """Set `stopping` for good."""
+        with self._lock:
+            stored = self._runs.get((app_name, run_id))
+            if stored is None:
+                raise Conflict(None)
+            run = self._runs[app_name, run_id] = replace(stored, stopping=True)
+            return run
+
+    def delete_run(self, run: Run) -> None:
+        """Delete the row of a run."""
+        self._runs.pop((run.app_name, run.run_id), None)
+
+    def park_key(self, parked: ParkedKey, owner: str) -> None:
+        """Write a parked key, if the shard's lease is the owner's under its epoch."""
+        space = (parked.app_name, parked.stream_name)
+        with self._lock:
+            self._require_lease(parked, owner)
+            self._parked.setdefault(space, {})[parked.shard_id, parked.key] = parked
+
+    def read_parked_keys(
+        self, app_name: str, stream_name: str, shard_ids: Collection[str]
+    ) -> tuple[ParkedKey, ...]:
+        """Read the parked keys of these shards."""
+        with self._lock:
+            rows = self._parked.get((app_name, stream_name), {})
+            return tuple(row for row in rows.values() if row.shard_id in shard_ids)
+
+    def unpark_key(self, parked: ParkedKey, owner: str) -> None:
+        """Delete a parked key in all shards where it has this letter and no higher epoch."""
+        space = (parked.app_name, parked.stream_name)
+        with self._lock:
+            self._require_lease(parked, owner)
+            self._parked[space] = {
+                key: row
+                for key, row in self._parked.get(space, {}).items()
+                if (row.key, row.letter_id) != (parked.key, parked.letter_id)
+                or row.epoch > parked.epoch
+            }
+
+    def _require_lease(self, parked: ParkedKey, owner: str) -> None:
+        lease = self._rows.get((parked.app_name, parked.stream_name), {}).get(parked.shard_id)
+        if lease is None or (lease.lease_owner, lease.epoch) != (owner, parked.epoch):
+            raise Conflict(lease)
+
     def close(self) -> None:
-        """Do nothing: there are no connections."""
+        """No-op: there are no connections to close."""
 
 
 def _require_same(stored: LeaseRow | None, expected: LeaseRow | None) -> None:

@@ -1,7 +1,8 @@
 """The port of a lease table: few operations, every write conditional, each of them atomic.
 
-A table holds many apps and streams. Three kinds of rows live in it: see `core.leasing.rows`. An
-adapter decides nothing; it compares and writes in one step, and says what it found instead.
+A table holds many apps and streams. Five kinds of rows live in it: see `core.leasing.rows`, `runs`
+and `parked_keys`. An adapter decides nothing; it compares and writes in one step, and reports what
+it found instead. Every call has a deadline of a few seconds. An answer is whole, or it is an error.
 
 Consistency. A *consistent* read returns the latest write that was answered before the read began.
 A read that *may lag* may return any earlier state of each row by itself (DynamoDB's eventually
@@ -21,7 +22,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from shardline.core.checkpoints import position_from_json, position_to_json
+from shardline.core.leasing.parked_keys import ParkedKey
 from shardline.core.leasing.rows import Header, Heartbeat, LeaseRow
+from shardline.core.leasing.runs import Run
 from shardline.errors import ShardlineError
 
 if TYPE_CHECKING:
@@ -30,15 +33,15 @@ if TYPE_CHECKING:
     from shardline.core.positions import Position
 
 __all__ = [
-    "Conflict", "Header", "Heartbeat", "LeaseRow", "LeaseTable", "RowPage", "TableUnavailable",
-    "position_from_text", "position_to_text",
+    "Conflict", "Header", "Heartbeat", "LeaseRow", "LeaseTable", "ParkedKey", "RowPage", "Run",
+    "TableUnavailable", "position_from_text", "position_to_text",
 ]  # fmt: skip
 
 
 class Conflict(ShardlineError):
     """The row is not what the write was conditional on. Nothing was written."""
 
-    def __init__(self, current: LeaseRow | Heartbeat | Header | None) -> None:
+    def __init__(self, current: LeaseRow | Heartbeat | Header | Run | ParkedKey | None) -> None:
         super().__init__(f"the lease table holds something else: {current}")
         self.current = current
         """What is there now, as of the failed write; None if there is no such row."""
@@ -60,8 +63,15 @@ class RowPage:
 class LeaseTable(Protocol):
     """Where rows live. Safe to use from several threads."""
 
-    def prepare(self) -> None:
-        """Create what is missing, wait until it can be used, and clear nothing; may be repeated."""
+    @property
+    def address(self) -> str:
+        """Where the table is, without a password: for messages."""
+
+    def prepare(self) -> bool:
+        """Create what is missing, and wait until it can be used; return true if it was created.
+
+        Nothing is cleared, and it may be repeated. A table of an earlier release is extended.
+        """
 
     def read_header(self, app_name: str, stream_name: str) -> Header | None:
         """Read a header row; consistent. Cheap: it is polled about once a second."""
@@ -119,8 +129,44 @@ class LeaseTable(Protocol):
     def delete_heartbeat(self, expected: Heartbeat) -> None:
         """Delete a heartbeat whose `count` is still the expected one, else raise `Conflict`."""
 
+    def write_run(self, run: Run) -> Run:
+        """Create the row of a run, or renew it; return the row as it is then.
+
+        Renewing adds one to the stored `renewed` and sets `workers`. `stopping` is kept.
+        """
+
+    def read_run(self, app_name: str, run_id: str) -> Run | None:
+        """Read the row of a run; consistent."""
+
+    def read_runs(self, app_name: str) -> tuple[Run, ...]:
+        """Read the rows of all runs of an app, in any order; may lag."""
+
+    def stop_run(self, app_name: str, run_id: str) -> Run:
+        """Set `stopping` for good, and return the row. Raises `Conflict` if there is none."""
+
+    def delete_run(self, run: Run) -> None:
+        """Delete the row of a run, days after its end; nothing happens if there is none."""
+
+    def park_key(self, parked: ParkedKey, owner: str) -> None:
+        """Write a parked key, if the shard's lease is `owner`'s under `parked.epoch`.
+
+        In one step. Raises `Conflict` with the lease row otherwise. A row of the same key with a
+        lower epoch is replaced.
+        """
+
+    def read_parked_keys(
+        self, app_name: str, stream_name: str, shard_ids: Collection[str]
+    ) -> tuple[ParkedKey, ...]:
+        """Read the parked keys of these shards, in any order; consistent."""
+
+    def unpark_key(self, parked: ParkedKey, owner: str) -> None:
+        """Delete a parked key in all shards where it has this letter and no higher epoch.
+
+        On the condition of `park_key`. A row with another letter stays: it was parked again.
+        """
+
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
 
 
 def position_to_text(position: Position) -> str:

@@ -1,4 +1,4 @@
-"""A lease table in SQLite or PostgreSQL: three tables, every write one conditional statement.
+"""A lease table in SQLite or PostgreSQL, every write one conditional statement.
 
 SQLite serves the processes of one machine. Its writers wait for each other at most
 `wait_seconds`; a file on a network drive is not safe, because locks are not.
@@ -6,101 +6,81 @@ SQLite serves the processes of one machine. Its writers wait for each other at m
 
 from __future__ import annotations
 
-import json
 from contextlib import contextmanager
-from dataclasses import fields
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
-from sqlalchemy import event
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from shardline.core.leasing.rows import Header, Heartbeat, LeaseRow
 from shardline.errors import ConfigurationError
-from shardline.leases.port import (
-    Conflict,
-    RowPage,
-    TableUnavailable,
-    position_from_text,
-    position_to_text,
+from shardline.leases.port import Conflict, RowPage, TableUnavailable
+from shardline.leases.sql_engine import make_engine, shown_address, without_secrets
+from shardline.leases.sql_schema import (
+    HEADERS,
+    HEARTBEATS,
+    LEASES,
+    PARKED_KEYS,
+    RUNS,
+    VERSION,
+    VERSIONS,
+    create_missing,
+    header_values,
+    heartbeat_values,
+    plain_values,
+    row_values,
+    run_values,
+    to_header,
+    to_heartbeat,
+    to_parked_key,
+    to_row,
+    to_run,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-VERSION: Final = 1
-_CREATION_LOCK: Final = 0x5348_4C4E  # "SHLN": ours among the advisory locks of a database
+    from shardline.core.leasing.parked_keys import ParkedKey
+    from shardline.core.leasing.runs import Run
 
-_ID = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")  # compares bytes, as SQLite does
-_SCHEMA: Final = sa.MetaData()
-_LEASES: Final = sa.Table(
-    "shardline_leases",
-    _SCHEMA,
-    sa.Column("app_name", _ID, primary_key=True),
-    sa.Column("stream_name", _ID, primary_key=True),
-    sa.Column("shard_id", _ID, primary_key=True),
-    sa.Column("stream_created_at", sa.Text, nullable=False),
-    sa.Column("parents", sa.Text, nullable=False),
-    sa.Column("lease_owner", sa.Text),
-    sa.Column("lease_count", sa.BigInteger, nullable=False),
-    sa.Column("epoch", sa.BigInteger, nullable=False),
-    sa.Column("checkpoint", sa.Text, nullable=False),
-    sa.Column("as_of", sa.Text),
-    sa.Column("completed", sa.Boolean, nullable=False),
-    sa.Column("given_to", sa.Text),
-    sa.Column("gap", sa.Text, nullable=False),
-    sa.Column("unlisted_since", sa.Text),
-)
-_HEARTBEATS: Final = sa.Table(
-    "shardline_heartbeats",
-    _SCHEMA,
-    sa.Column("app_name", _ID, primary_key=True),
-    sa.Column("stream_name", _ID, primary_key=True),
-    sa.Column("worker", _ID, primary_key=True),
-    sa.Column("count", sa.BigInteger, nullable=False),
-    sa.Column("held", sa.BigInteger, nullable=False),
-    sa.Column("capacity", sa.BigInteger),
-    sa.Column("leaving", sa.Boolean, nullable=False),
-    sa.Column("asks", sa.Text, nullable=False),
-)
-_HEADERS: Final = sa.Table(
-    "shardline_headers",
-    _SCHEMA,
-    sa.Column("app_name", _ID, primary_key=True),
-    sa.Column("stream_name", _ID, primary_key=True),
-    sa.Column("stream_created_at", sa.Text, nullable=False),
-    sa.Column("start", sa.Text, nullable=False),
-    sa.Column("settled", sa.Boolean, nullable=False),
-    sa.Column("moves", sa.BigInteger, nullable=False),
-)
-_VERSIONS: Final = sa.Table(
-    "shardline_version", _SCHEMA, sa.Column("version", sa.Integer, primary_key=True)
-)
+Condition = list[sa.ColumnElement[bool]]
+
+_CREATION_LOCK: Final = 0x5348_4C4E  # "SHLN": ours among the advisory locks of a database
 
 
 class SqlLeaseTable:
     """Lease rows in a SQL database, by SQLAlchemy's address: `sqlite:///file`, `postgresql://…`."""
 
     def __init__(self, url: str, wait_seconds: float = 5) -> None:
-        self._engine = _make_engine(url, wait_seconds)
+        self._engine = make_engine(url, wait_seconds)
         self._reader = self._engine.execution_options(reads=True)
 
-    def prepare(self) -> None:
-        """Create the tables that are missing, and refuse those of another version."""
+    def __repr__(self) -> str:
+        return f"SqlLeaseTable({self.address!r})"
+
+    @property
+    def address(self) -> str:
+        """Where the table is, without a password."""
+        return shown_address(self._engine.url)
+
+    def prepare(self) -> bool:
+        """Create or extend the tables, and refuse those of another version."""
         with self._transaction() as connection:
             if connection.dialect.name == "postgresql":  # two workers may start at once
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CREATION_LOCK)))
-            _SCHEMA.create_all(connection)
-            found = connection.scalar(sa.select(_VERSIONS.c.version))
+            new = create_missing(connection)
+            found = connection.scalar(sa.select(VERSIONS.c.version))
             if found is None:
-                connection.execute(sa.insert(_VERSIONS).values(version=VERSION))
+                connection.execute(sa.insert(VERSIONS).values(version=VERSION))
         if found not in {None, VERSION}:
             raise ConfigurationError(
-                f"the lease table {self._engine.url!r} has version {found}, and this shardline "
+                f"the lease table {self.address} has version {found}, and this shardline "
                 f"works with version {VERSION}: use the release that made it, or another table"
             )
+        return new
+
+    # --- headers ----------------------------------------------------------------------------
 
     def read_header(self, app_name: str, stream_name: str) -> Header | None:
         """Read a header row."""
@@ -109,36 +89,37 @@ class SqlLeaseTable:
 
     def create_header(self, header: Header, replaces: Header | None = None) -> None:
         """Write a header where there is none, or in place of an older stream's."""
-        values = _header_values(header)
         condition = _same_stream(replaces) if replaces else None
         with self._transaction() as connection:
-            if not _write(connection, _HEADERS, values, condition):
+            if not _write(connection, HEADERS, header_values(header), condition):
                 raise Conflict(_stored_header(connection, header.app_name, header.stream_name))
 
     def bump(self, header: Header, *, settled: bool = False) -> Header:
         """Add one to the stored `moves`, and return the header after it."""
-        new = {"moves": _HEADERS.c.moves + 1, **({"settled": True} if settled else {})}
+        new = {"moves": HEADERS.c.moves + 1, **({"settled": True} if settled else {})}
         statement = (
-            sa.update(_HEADERS).where(*_same_stream(header)).values(new).returning(*_HEADERS.c)
+            sa.update(HEADERS).where(*_same_stream(header)).values(new).returning(*HEADERS.c)
         )
         with self._transaction() as connection:
             stored = connection.execute(statement).mappings().one_or_none()
             if stored is None:
                 raise Conflict(_stored_header(connection, header.app_name, header.stream_name))
-            return _to_header(stored)
+            return to_header(stored)
+
+    # --- lease rows -------------------------------------------------------------------------
 
     def scan_rows(self, app_name: str, stream_name: str, after: str | None, limit: int) -> RowPage:
         """Read up to `limit` rows with shard ids above `after`."""
         query = (
-            sa.select(_LEASES)
-            .where(_LEASES.c.app_name == app_name, _LEASES.c.stream_name == stream_name)
-            .order_by(_LEASES.c.shard_id)
+            sa.select(LEASES)
+            .where(LEASES.c.app_name == app_name, LEASES.c.stream_name == stream_name)
+            .order_by(LEASES.c.shard_id)
             .limit(limit + 1)
         )
         if after is not None:
-            query = query.where(_LEASES.c.shard_id > after)
+            query = query.where(LEASES.c.shard_id > after)
         with self._transaction(self._reader) as connection:
-            found = [_to_row(stored) for stored in connection.execute(query).mappings()]
+            found = [to_row(stored) for stored in connection.execute(query).mappings()]
         page = tuple(found[:limit])
         return RowPage(page, page[-1].shard_id if len(found) > limit else None)
 
@@ -146,35 +127,37 @@ class SqlLeaseTable:
         self, app_name: str, stream_name: str, shard_ids: Collection[str]
     ) -> Mapping[str, LeaseRow]:
         """Read these rows, as far as they exist."""
-        query = sa.select(_LEASES).where(
-            _LEASES.c.app_name == app_name,
-            _LEASES.c.stream_name == stream_name,
-            _LEASES.c.shard_id.in_(list(shard_ids)),
+        query = sa.select(LEASES).where(
+            LEASES.c.app_name == app_name,
+            LEASES.c.stream_name == stream_name,
+            LEASES.c.shard_id.in_(list(shard_ids)),
         )
         with self._transaction(self._reader) as connection:
-            return {s["shard_id"]: _to_row(s) for s in connection.execute(query).mappings()}
+            return {s["shard_id"]: to_row(s) for s in connection.execute(query).mappings()}
 
     def swap_row(self, new: LeaseRow, expected: LeaseRow | None) -> None:
         """Write a row if the stored one is still the expected one."""
         with self._transaction() as connection:
             condition = _still(expected) if expected else None
-            if not _write(connection, _LEASES, _row_values(new), condition):
+            if not _write(connection, LEASES, row_values(new), condition):
                 raise Conflict(_stored_row(connection, new))
 
     def delete_row(self, expected: LeaseRow) -> None:
         """Delete a row if it is still the expected one."""
         with self._transaction() as connection:
-            gone = connection.execute(sa.delete(_LEASES).where(*_still(expected)))
+            gone = connection.execute(sa.delete(LEASES).where(*_still(expected)))
             if gone.rowcount == 0:
                 raise Conflict(_stored_row(connection, expected))
 
+    # --- heartbeats -------------------------------------------------------------------------
+
     def read_heartbeats(self, app_name: str, stream_name: str) -> tuple[Heartbeat, ...]:
         """Read all heartbeats of an app on a stream."""
-        query = sa.select(_HEARTBEATS).where(
-            _HEARTBEATS.c.app_name == app_name, _HEARTBEATS.c.stream_name == stream_name
+        query = sa.select(HEARTBEATS).where(
+            HEARTBEATS.c.app_name == app_name, HEARTBEATS.c.stream_name == stream_name
         )
         with self._transaction(self._reader) as connection:
-            return tuple(map(_to_heartbeat, connection.execute(query).mappings()))
+            return tuple(map(to_heartbeat, connection.execute(query).mappings()))
 
     def read_heartbeat(self, app_name: str, stream_name: str, worker: str) -> Heartbeat | None:
         """Read one worker's heartbeat."""
@@ -184,20 +167,89 @@ class SqlLeaseTable:
     def swap_heartbeat(self, new: Heartbeat, expected: Heartbeat | None) -> None:
         """Write a heartbeat if the stored one is still the expected one."""
         with self._transaction() as connection:
-            values = _values(new) | {"asks": json.dumps(new.asks)}
             condition = _unmoved(expected) if expected else None
-            if not _write(connection, _HEARTBEATS, values, condition):
+            if not _write(connection, HEARTBEATS, heartbeat_values(new), condition):
                 raise Conflict(_stored_heartbeat(connection, new))
 
     def delete_heartbeat(self, expected: Heartbeat) -> None:
         """Delete a heartbeat if it has not moved."""
         with self._transaction() as connection:
-            gone = connection.execute(sa.delete(_HEARTBEATS).where(*_unmoved(expected)))
+            gone = connection.execute(sa.delete(HEARTBEATS).where(*_unmoved(expected)))
             if gone.rowcount == 0:
                 raise Conflict(_stored_heartbeat(connection, expected))
 
+    # --- runs -------------------------------------------------------------------------------
+
+    def write_run(self, run: Run) -> Run:
+        """Create the row of a run, or renew it."""
+        new = {"renewed": RUNS.c.renewed + 1, "workers": run.workers}
+        with self._transaction() as connection:
+            renewed = _update_run(connection, run.app_name, run.run_id, new)
+            if renewed is not None:
+                return renewed
+            if _write(connection, RUNS, run_values(run), None):
+                return run
+            raise TableUnavailable(f"the lease table {self.address} changes at this moment")
+
+    def read_run(self, app_name: str, run_id: str) -> Run | None:
+        """Read the row of a run."""
+        query = sa.select(RUNS).where(RUNS.c.app_name == app_name, RUNS.c.run_id == run_id)
+        with self._transaction(self._reader) as connection:
+            stored = connection.execute(query).mappings().one_or_none()
+            return to_run(stored) if stored else None
+
+    def read_runs(self, app_name: str) -> tuple[Run, ...]:
+        """Read the rows of all runs of an app."""
+        query = sa.select(RUNS).where(RUNS.c.app_name == app_name)
+        with self._transaction(self._reader) as connection:
+            return tuple(map(to_run, connection.execute(query).mappings()))
+
+    def stop_run(self, app_name: str, run_id: str) -> Run:
+        """Set `stopping` for good."""
+        with self._transaction() as connection:
+            stopped = _update_run(connection, app_name, run_id, {"stopping": True})
+        if stopped is None:
+            raise Conflict(None)
+        return stopped
+
+    def delete_run(self, run: Run) -> None:
+        """Delete the row of a run."""
+        with self._transaction() as connection:
+            connection.execute(sa.delete(RUNS).where(*_same(RUNS, run, "app_name", "run_id")))
+
+    # --- parked keys ------------------------------------------------------------------------
+
+    def park_key(self, parked: ParkedKey, owner: str) -> None:
+        """Write a parked key, if the shard's lease is the owner's under its epoch."""
+        key = _same(PARKED_KEYS, parked, "app_name", "stream_name", "shard_id", "key")
+        with self._transaction() as connection:
+            _require_lease(connection, parked, owner)
+            connection.execute(sa.delete(PARKED_KEYS).where(*key))
+            connection.execute(sa.insert(PARKED_KEYS).values(plain_values(parked)))
+
+    def read_parked_keys(
+        self, app_name: str, stream_name: str, shard_ids: Collection[str]
+    ) -> tuple[ParkedKey, ...]:
+        """Read the parked keys of these shards."""
+        query = sa.select(PARKED_KEYS).where(
+            PARKED_KEYS.c.app_name == app_name,
+            PARKED_KEYS.c.stream_name == stream_name,
+            PARKED_KEYS.c.shard_id.in_(list(shard_ids)),
+        )
+        with self._transaction(self._reader) as connection:
+            return tuple(map(to_parked_key, connection.execute(query).mappings()))
+
+    def unpark_key(self, parked: ParkedKey, owner: str) -> None:
+        """Delete a parked key in all shards where it has this letter and no higher epoch."""
+        same = _same(PARKED_KEYS, parked, "app_name", "stream_name", "key", "letter_id")
+        with self._transaction() as connection:
+            _require_lease(connection, parked, owner)
+            connection.execute(
+                sa.delete(PARKED_KEYS).where(*same, PARKED_KEYS.c.epoch <= parked.epoch)
+            )
+
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         self._engine.dispose()
 
     @contextmanager
@@ -206,17 +258,16 @@ class SqlLeaseTable:
             with (engine or self._engine).begin() as connection:
                 yield connection
         except (DBAPIError, PoolTimeout) as error:
-            reason = str(getattr(error, "orig", error)).strip().splitlines()
+            lines = str(getattr(error, "orig", error)).strip().splitlines()
+            reason = without_secrets(" ".join(lines[:1]), self._engine.url)
+            # The driver's own error is not chained: it may hold the address with its password.
             raise TableUnavailable(
-                f"the lease table {self._engine.url!r} gave no answer: {' '.join(reason[:1])}"
-            ) from error
+                f"the lease table {self.address} gave no answer: {reason}"
+            ) from None
 
 
 def _write(
-    connection: sa.Connection,
-    table: sa.Table,
-    values: dict[str, Any],
-    condition: list[sa.ColumnElement[bool]] | None,
+    connection: sa.Connection, table: sa.Table, values: dict[str, Any], condition: Condition | None
 ) -> bool:
     """Insert where nothing may be there, or update where the condition holds."""
     if condition is not None:
@@ -229,136 +280,66 @@ def _write(
     return True
 
 
-def _same(table: sa.Table, value: object, *names: str) -> list[sa.ColumnElement[bool]]:
+def _same(table: sa.Table, value: object, *names: str) -> Condition:
     return [table.c[name] == getattr(value, name) for name in names]
 
 
-def _still(row: LeaseRow) -> list[sa.ColumnElement[bool]]:
+def _still(row: LeaseRow) -> Condition:
     return [
-        *_same(_LEASES, row, "app_name", "stream_name", "shard_id", "epoch", "lease_count"),
-        _LEASES.c.lease_owner.is_not_distinct_from(row.lease_owner),
+        *_same(LEASES, row, "app_name", "stream_name", "shard_id", "epoch", "lease_count"),
+        LEASES.c.lease_owner.is_not_distinct_from(row.lease_owner),
     ]
 
 
-def _same_stream(header: Header) -> list[sa.ColumnElement[bool]]:
+def _same_stream(header: Header) -> Condition:
     return [
-        *_same(_HEADERS, header, "app_name", "stream_name"),
-        _HEADERS.c.stream_created_at == header.stream_created_at.isoformat(),
+        *_same(HEADERS, header, "app_name", "stream_name"),
+        HEADERS.c.stream_created_at == header.stream_created_at.isoformat(),
     ]
 
 
-def _unmoved(beat: Heartbeat) -> list[sa.ColumnElement[bool]]:
-    return _same(_HEARTBEATS, beat, "app_name", "stream_name", "worker", "count")
+def _unmoved(beat: Heartbeat) -> Condition:
+    return _same(HEARTBEATS, beat, "app_name", "stream_name", "worker", "count")
+
+
+def _update_run(
+    connection: sa.Connection, app_name: str, run_id: str, new: dict[str, Any]
+) -> Run | None:
+    statement = (
+        sa.update(RUNS)
+        .where(RUNS.c.app_name == app_name, RUNS.c.run_id == run_id)
+        .values(new)
+        .returning(*RUNS.c)
+    )
+    stored = connection.execute(statement).mappings().one_or_none()
+    return to_run(stored) if stored else None
+
+
+def _require_lease(connection: sa.Connection, parked: ParkedKey, owner: str) -> None:
+    """Raise `Conflict` unless the lease is the owner's; it stays so until the transaction ends."""
+    same = _same(LEASES, parked, "app_name", "stream_name", "shard_id", "epoch")
+    query = sa.select(LEASES.c.shard_id).where(*same, LEASES.c.lease_owner == owner)
+    if connection.scalar(query.with_for_update()) is None:
+        key = _same(LEASES, parked, "app_name", "stream_name", "shard_id")
+        stored = connection.execute(sa.select(LEASES).where(*key)).mappings().one_or_none()
+        raise Conflict(to_row(stored) if stored else None)
 
 
 def _stored_row(connection: sa.Connection, key: LeaseRow) -> LeaseRow | None:
-    query = sa.select(_LEASES).where(*_same(_LEASES, key, "app_name", "stream_name", "shard_id"))
+    query = sa.select(LEASES).where(*_same(LEASES, key, "app_name", "stream_name", "shard_id"))
     stored = connection.execute(query).mappings().one_or_none()
-    return _to_row(stored) if stored else None
+    return to_row(stored) if stored else None
 
 
 def _stored_heartbeat(connection: sa.Connection, key: Heartbeat) -> Heartbeat | None:
-    condition = _same(_HEARTBEATS, key, "app_name", "stream_name", "worker")
-    stored = connection.execute(sa.select(_HEARTBEATS).where(*condition)).mappings().one_or_none()
-    return _to_heartbeat(stored) if stored else None
+    condition = _same(HEARTBEATS, key, "app_name", "stream_name", "worker")
+    stored = connection.execute(sa.select(HEARTBEATS).where(*condition)).mappings().one_or_none()
+    return to_heartbeat(stored) if stored else None
 
 
 def _stored_header(connection: sa.Connection, app_name: str, stream_name: str) -> Header | None:
-    query = sa.select(_HEADERS).where(
-        _HEADERS.c.app_name == app_name, _HEADERS.c.stream_name == stream_name
+    query = sa.select(HEADERS).where(
+        HEADERS.c.app_name == app_name, HEADERS.c.stream_name == stream_name
     )
     stored = connection.execute(query).mappings().one_or_none()
-    return _to_header(stored) if stored else None
-
-
-def _values(value: LeaseRow | Heartbeat | Header) -> dict[str, Any]:
-    return {field.name: getattr(value, field.name) for field in fields(value)}
-
-
-def _row_values(row: LeaseRow) -> dict[str, Any]:
-    return _values(row) | {
-        "stream_created_at": row.stream_created_at.isoformat(),
-        "parents": json.dumps(row.parents),
-        "checkpoint": position_to_text(row.checkpoint),
-        "as_of": row.as_of and row.as_of.isoformat(),
-        "unlisted_since": row.unlisted_since and row.unlisted_since.isoformat(),
-    }
-
-
-def _to_row(stored: sa.RowMapping) -> LeaseRow:
-    times = {name: stored[name] for name in ("stream_created_at", "as_of", "unlisted_since")}
-    return LeaseRow(
-        **(
-            dict(stored)
-            | {name: text and datetime.fromisoformat(text) for name, text in times.items()}
-            | {
-                "parents": tuple(json.loads(stored["parents"])),
-                "checkpoint": position_from_text(stored["checkpoint"]),
-            }
-        )
-    )
-
-
-def _to_heartbeat(stored: sa.RowMapping) -> Heartbeat:
-    return Heartbeat(**(dict(stored) | {"asks": tuple(json.loads(stored["asks"]))}))
-
-
-def _header_values(header: Header) -> dict[str, Any]:
-    return _values(header) | {
-        "stream_created_at": header.stream_created_at.isoformat(),
-        "start": position_to_text(header.start),
-    }
-
-
-def _to_header(stored: sa.RowMapping) -> Header:
-    return Header(
-        **(
-            dict(stored)
-            | {
-                "stream_created_at": datetime.fromisoformat(stored["stream_created_at"]),
-                "start": position_from_text(stored["start"]),
-            }
-        )
-    )
-
-
-def _make_engine(url: str, wait_seconds: float) -> sa.Engine:
-    try:
-        parsed = sa.make_url(url)
-        if parsed.drivername == "postgresql":
-            parsed = parsed.set(drivername="postgresql+psycopg")
-        engine = sa.create_engine(parsed, pool_pre_ping=True, pool_timeout=wait_seconds)
-    except (ArgumentError, NoSuchModuleError) as error:
-        raise ConfigurationError(
-            f"{url!r} is not the address of a lease table: write sqlite:///FILE, "
-            "postgresql://USER@HOST/DATABASE or dynamodb://TABLE"
-        ) from error
-    except ImportError as error:
-        raise ConfigurationError(
-            "PostgreSQL needs a driver: pip install 'shardline[postgresql]'"
-        ) from error
-    if engine.dialect.name == "sqlite":
-        event.listen(engine, "connect", _prepare_sqlite(wait_seconds))
-        event.listen(engine, "begin", _begin_sqlite)
-    return engine
-
-
-def _begin_sqlite(connection: sa.Connection) -> None:
-    """Begin as what it will be: a reader that becomes a writer may be refused at once.
-
-    Who only reads takes no lock: a process that is frozen while it holds one stops all others.
-    """
-    reads = connection.get_execution_options().get("reads", False)
-    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
-
-
-def _prepare_sqlite(wait_seconds: float) -> Any:
-    def on_connect(connection: Any, _record: object) -> None:
-        connection.isolation_level = None  # the driver must not begin transactions of its own
-        connection.execute(f"PRAGMA busy_timeout = {int(wait_seconds * 1000)}")
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute(
-            "PRAGMA synchronous = FULL"
-        )  # an answered checkpoint survives power loss
-
-    return on_connect
+    return to_header(stored) if stored else None

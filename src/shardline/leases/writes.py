@@ -1,4 +1,4 @@
-"""Which call to the table each instruction of the rules is."""
+"""Which call to the table each write of the rules is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from shardline.core.leasing.instructions import (
     Instruction,
     Release,
     Renew,
-    RequestHandover,
     Save,
     Take,
 )
@@ -34,7 +33,7 @@ def write_of(
             return partial(table.swap_row, new, expected)
         case Save(new, expected) | Release(new, expected):
             return partial(table.swap_row, new, expected)
-        case Renew(beat, stored) | RequestHandover(beat, stored):
+        case Renew(beat, stored):
             return partial(table.swap_heartbeat, beat, stored)
         case Delete(row):
             return partial(table.delete_row, row)

@@ -73,9 +73,8 @@ class DynamoDBStream:
 
     def describe(self) -> StreamDescription:
         """Describe the stream."""
-        stream = self._calls.call("describe_stream", StreamArn=self._arn, Limit=1)[
-            "StreamDescription"
-        ]
+        answer = self._calls.call("describe_stream", StreamArn=self._arn, Limit=1)
+        stream = answer["StreamDescription"]
         return StreamDescription(
             name=stream["TableName"],
             arn=stream["StreamArn"],
@@ -83,6 +82,7 @@ class DynamoDBStream:
             # One that was switched off can be read for as long as it keeps records.
             active=stream["StreamStatus"] != "ENABLING",
             retention_seconds=_RETENTION_SECONDS,
+            service_time=service_time_of(answer),
         )
 
     def list_shards(self) -> tuple[Shard, ...]:

@@ -60,6 +60,7 @@ class KinesisStream:
             # A stream that is being resharded is UPDATING and can be read all the while.
             active=summary["StreamStatus"] in ("ACTIVE", "UPDATING"),
             retention_seconds=summary["RetentionPeriodHours"] * 3600,
+            service_time=service_time_of(answer),
         )
 
     def list_shards(self) -> tuple[Shard, ...]:

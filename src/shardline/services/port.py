@@ -24,6 +24,8 @@ class StreamDescription:
     """A stream that was deleted and made again under its name differs in this."""
     active: bool
     retention_seconds: int
+    service_time: datetime | None = None
+    """The service's clock when it answered; None where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from shardline.leases.memory import MemoryLeaseTable
 from shardline.services.port import StreamDescription
 
 if TYPE_CHECKING:
+    from shardline.core.leasing.holdings import Held
     from shardline.core.leasing.rows import LeaseRow
-    from shardline.core.positions import Position
 
 BIRTH = datetime(2026, 1, 1, tzinfo=UTC)
 SPACE = ("app", "orders")
@@ -57,8 +57,8 @@ class Notes:
     def __init__(self) -> None:
         self.words: list[tuple[Any, ...]] = []
 
-    def start(self, shard_id: str, epoch: int, checkpoint: Position) -> None:  # noqa: ARG002
-        self.words.append(("start", shard_id, checkpoint))
+    def start(self, shard_id: str, epoch: int, lease: Held) -> None:
+        self.words.append(("start", shard_id, epoch, lease.checkpoint))
 
     def finish(self, shard_id: str, epoch: int) -> None:  # noqa: ARG002
         self.words.append(("finish", shard_id))
@@ -101,7 +101,7 @@ class Stage:
         while True:
             for worker in self.workers:
                 worker.tick()
-                worker.leasing.validate()
+                worker.state.validate()
                 for shard_id, lease in worker.held().items():
                     if lease.finishing:
                         worker.finish(shard_id, lease.epoch)

@@ -1,4 +1,4 @@
-"""What a lease table can forget: finished shards that nothing needs, and workers long dead."""
+"""What is deleted from a lease table: completed shards that nothing needs, and dead workers."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _ROWS_AT_ONCE: Final = 10
 def clean(
     ledger: Ledger, peers: Peers, retention_seconds: float, now: float, today: datetime
 ) -> Iterator[Save | Delete | Forget]:
-    """Return what this worker is on duty to forget, a little at a time."""
+    """Return what this worker is on duty to delete, a little at a time."""
     yield from islice(_finished_rows(ledger, peers, retention_seconds, today), _ROWS_AT_ONCE)
     for row in islice(ledger.outdated.values(), _ROWS_AT_ONCE):
-        if row.shard_id not in ledger.listed and peers.on_duty(row.shard_id):
+        if row.shard_id not in ledger.listing.shards and peers.on_duty(row.shard_id):
             yield Delete(row)
     for beat in peers.buried(now):
         if not ledger.owned.get(beat.worker) and peers.on_duty(beat.worker):
@@ -34,7 +34,7 @@ def clean(
 def _finished_rows(
     ledger: Ledger, peers: Peers, retention_seconds: float, today: datetime
 ) -> Iterator[Save | Delete]:
-    """Mark rows that nothing needs, delete them a retention period later, or take the mark back."""
+    """Mark rows that nothing needs, delete them a retention period later, or remove the mark."""
     unneeded = {row.shard_id for row in ledger.unneeded()}
     for shard_id in sorted(ledger.completed):
         row = ledger.rows[shard_id]

@@ -1,4 +1,4 @@
-"""Which free leases a worker takes: its fair part of them, and those that nobody comes for."""
+"""Which free leases a worker takes: its fair part of them, and those that nobody else takes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zlib import crc32
 from shardline.core.leasing.shares import Level, Load, dealt, level_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Mapping
 
     from shardline.core.leasing.ledger import Ledger
     from shardline.core.leasing.peers import Peers
@@ -18,13 +18,14 @@ _LEFT_AT_ONCE: Final = 3
 
 
 class FreeLeases:
-    """Watches the free leases of readable shards."""
+    """The free leases of readable shards, and since when each is free."""
 
     def __init__(self, me: str, lease_seconds: float, capacity: int | None) -> None:
         self._me = me
         self._lease_seconds = lease_seconds
         self._capacity = capacity
-        self._free_since: dict[str, float] = {}
+        self.since: dict[str, float] = {}
+        """Every free lease of a readable shard, and since when it is known to be free."""
         self.unowned = 0
         """Shards that nobody has room for, because of capacities."""
 
@@ -39,29 +40,39 @@ class FreeLeases:
         loads.sort()
         return loads, level_of(len(ledger.leasable), loads)
 
-    def worth_reading(self, ledger: Ledger, peers: Peers, now: float) -> Iterable[str]:
-        """Return what to read before taking: mine, and all that is free, for that decides mine."""
-        mine = self.mine(ledger, peers, now)
-        return dict.fromkeys((*mine, *self._free_since)) if mine else ()
-
-    def mine(self, ledger: Ledger, peers: Peers, now: float) -> list[str]:
-        """Return the free shards to take, those that were given to me first."""
+    def find(self, ledger: Ledger, peers: Peers, now: float) -> None:
+        """Bring `since` up to date."""
         free = free_shards(ledger, peers, self._me) & ledger.leasable
+        self.since = {i: self.since.get(i, now) for i in free}
         if not free:
-            self.unowned, self._free_since = 0, {}
+            self.unowned = 0
+
+    def mine(
+        self,
+        ledger: Ledger,
+        peers: Peers,
+        now: float,
+        *,
+        first: Container[str] = (),
+        avoided: Container[str] = (),
+    ) -> list[str]:
+        """Return the free shards to take, those that were given to this worker first.
+
+        The children of shards that this worker completed (`first`) are taken by it at once:
+        others may not know of them yet. Those in `avoided` are left to the others.
+        """
+        if not self.since:
             return []
-        self._free_since = {i: self._free_since.get(i, now) for i in free}
         common: list[str] = []
         chosen: dict[str, None] = {}
         coming: dict[str, int] = {}
-        for shard_id in sorted(free, key=_scattered):
+        for shard_id in sorted(self.since, key=_scattered):
             given_to = ledger.rows[shard_id].given_to
-            if given_to is None:
-                common.append(shard_id)
+            beat = peers.beat_of(given_to) if given_to is not None else None
+            free_for = now - self.since[shard_id]
+            if shard_id in avoided:
                 continue
-            beat = peers.beat_of(given_to)
-            free_for = now - self._free_since[shard_id]
-            if given_to == self._me:
+            if given_to == self._me or (given_to is None and shard_id in first):
                 chosen[shard_id] = None
                 coming[self._me] = coming.get(self._me, 0) + 1
             elif beat and shard_id in beat.asks and free_for < self._lease_seconds:
@@ -76,17 +87,24 @@ class FreeLeases:
             for load in loads
         ]
         chosen.update(dict.fromkeys(dealt(common, loads, level.level, self._me)))
-        chosen.update(dict.fromkeys(self._left(common, ledger, level.level, now)))
+        chosen.update(dict.fromkeys(self._left(common, ledger, level.level, len(loads), now)))
         if self._capacity is None:
             return list(chosen)
         return list(chosen)[: max(0, self._capacity - len(ledger.owned.get(self._me, ())))]
 
-    def _left(self, common: list[str], ledger: Ledger, level: int, now: float) -> list[str]:
-        """Return some that were dealt to others who do not come: first to those with the least."""
+    def _left(
+        self, common: list[str], ledger: Ledger, level: int, workers: int, now: float
+    ) -> list[str]:
+        """Return this worker's part of those that were dealt to others who did not take them.
+
+        Workers below the level come first. Each prefers other shards, so that together they take
+        all of them and rarely reach for the same.
+        """
         patient = len(ledger.owned.get(self._me, ())) > level
         patience_seconds = self._lease_seconds * (2 if patient else 1)
-        left = [i for i in common if now - self._free_since[i] >= patience_seconds]
-        return sorted(left, key=lambda i: _scattered(f"{self._me} {i}"))[:_LEFT_AT_ONCE]
+        left = [i for i in common if now - self.since[i] >= patience_seconds]
+        part = max(_LEFT_AT_ONCE, -(-len(left) // workers))
+        return sorted(left, key=lambda i: _scattered(f"{self._me} {i}"))[:part]
 
 
 def free_shards(ledger: Ledger, peers: Peers, me: str) -> set[str]:

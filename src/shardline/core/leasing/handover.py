@@ -1,13 +1,13 @@
-"""Polite hand-overs: who has less than its share asks, and the owner gives when it has finished.
+"""Polite hand-overs: a worker below its share asks, and the owner releases when it has finished.
 
-An ask lives in the asker's heartbeat, so it costs no write, everybody sees it, and it ends with
-its asker. A lease that was given but not taken is free for all after a while. So nothing that
-is half done can stay.
+An ask is part of the asker's heartbeat, so it costs no write, everybody reads it, and it ends with
+its asker. A worker asks for a limited number at a time, so that a heartbeat stays small. A lease
+that was released for an asker that does not take it is free for all after a while.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from shardline.core.leasing.shares import Load, givers, may_give, wanted_from_others
@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from shardline.core.leasing.peers import Peers
 
 
+_MOST_ASKS: Final = 100
+
+
 class Handovers:
-    """What one worker asks for, and what it has promised to others."""
+    """What one worker asks for, and what it hands over to others."""
 
     def __init__(self, me: str, lease_seconds: float) -> None:
         self._me = me
@@ -28,19 +31,19 @@ class Handovers:
         self._wait_seconds = lease_seconds / 3
         self._short_since: float | None = None
         self.asked_at: dict[str, float] = {}
-        """The shards that I ask for, and since when."""
+        """The shards that this worker asks for, and since when."""
         self.giving: dict[str, str] = {}
-        """My shards that are to be finished, and for whom."""
+        """Shards of this worker that are being finished, and for whom."""
 
     @property
     def short(self) -> bool:
-        """Say whether I have less than my share, and others have more."""
+        """True if this worker has less than its share, and others have more."""
         return self._short_since is not None
 
     def ask(
         self, ledger: Ledger, peers: Peers, loads: Sequence[Load], level: int, now: float
     ) -> None:
-        """Ask for what is missing to my share; take back what is answered or not needed."""
+        """Ask for what is missing to the share; drop asks that are answered or not needed."""
         mine = next(load for load in loads if load.worker == self._me)
         richer = {load.worker for load in loads if load.held >= mine.held + 2}
         for shard_id, asked_at in list(self.asked_at.items()):
@@ -55,7 +58,7 @@ class Handovers:
             self._short_since = now
         if self._short_since is not None and now - self._short_since < self._wait_seconds:
             return  # others are still taking what is free, and their heartbeats lag behind that
-        count = wanted - len(self.asked_at)
+        count = min(wanted, _MOST_ASKS) - len(self.asked_at)
         for shard_id in list(self.asked_at)[: max(0, -count)]:
             del self.asked_at[shard_id]
         if count <= 0:
@@ -68,11 +71,14 @@ class Handovers:
                 self.asked_at[min(choice, key=self._preference)] = now
 
     def promise(self, mine: set[str], at_work: Container[str], peers: Peers) -> None:
-        """Promise what is asked for, as far as it is fair; take back what nobody waits for."""
+        """Promise what others ask for, as far as it is fair.
+
+        A promise is kept: work under this epoch ends either way. If the asker is gone by then,
+        the lease is released for all.
+        """
         promised: dict[str, int] = {}
         for shard_id, asker in list(self.giving.items()):
-            beat = peers.beat_of(asker)
-            if shard_id not in mine or beat is None or shard_id not in beat.asks:
+            if shard_id not in mine:
                 del self.giving[shard_id]
             else:
                 promised[asker] = promised.get(asker, 0) + 1
@@ -86,8 +92,14 @@ class Handovers:
                         self.giving[shard_id] = beat.worker
                         promised[beat.worker] = already + 1
 
+    def receiver_of(self, shard_id: str, peers: Peers) -> str | None:
+        """Return for whom a promised shard is released; None if the asker wants it no more."""
+        asker = self.giving[shard_id]
+        beat = peers.beat_of(asker)
+        return asker if beat is not None and shard_id in beat.asks else None
+
     def _open(self, shard_id: str, ledger: Ledger, richer: Container[str]) -> bool:
-        """Say whether an ask may still be answered: given to me, or held by one that has more."""
+        """Return true if an ask may be answered: released for me, or held by one with more."""
         row = ledger.rows.get(shard_id)
         if row is None or shard_id not in ledger.leasable:
             return False
@@ -96,5 +108,5 @@ class Handovers:
         return row.lease_owner in richer
 
     def _preference(self, shard_id: str) -> tuple[int, str]:
-        """Order shards differently on every worker, so that not all ask for the same."""
+        """Return an order that differs on every worker, so that not all ask for the same."""
         return crc32(f"{self._me} {shard_id}".encode()), shard_id

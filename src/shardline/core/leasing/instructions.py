@@ -1,4 +1,4 @@
-"""What leasing tells a worker to do: writes to the table, and words to the consumer."""
+"""What `LeaseState.handle` returns: reads and writes of the table, and calls to the worker."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from shardline.core.leasing.holdings import Held
     from shardline.core.leasing.rows import Heartbeat, LeaseRow
-    from shardline.core.positions import Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """Make a lease mine, under the next epoch."""
+    """Take a lease, or take it anew, under a higher epoch."""
 
     new: LeaseRow
     expected: LeaseRow
@@ -36,7 +36,7 @@ class Save:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Give a lease back, with the last checkpoint in the same write."""
+    """Release a lease, with the last checkpoint in the same write."""
 
     new: LeaseRow
     expected: LeaseRow
@@ -44,22 +44,14 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete a finished row that nothing needs."""
+    """Delete a completed row that nothing needs."""
 
     expected: LeaseRow
 
 
 @dataclass(frozen=True, slots=True)
 class Renew:
-    """Move my heartbeat on."""
-
-    new: Heartbeat
-    expected: Heartbeat | None
-
-
-@dataclass(frozen=True, slots=True)
-class RequestHandover:
-    """Move my heartbeat on, and ask in it for shards of others."""
+    """Write this worker's next heartbeat."""
 
     new: Heartbeat
     expected: Heartbeat | None
@@ -67,59 +59,81 @@ class RequestHandover:
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """Delete the heartbeat of a dead worker that owns nothing, or my own when I have left."""
+    """Delete the heartbeat of a dead worker that owns nothing, or this worker's when it left."""
 
     expected: Heartbeat
 
 
 @dataclass(frozen=True, slots=True)
 class Bump:
-    """Move the header's counter, so that all others look."""
+    """Move the header's counter, so that all other workers read again."""
 
     settled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
+class ReadRows:
+    """Read these rows consistently, then ask again what to do."""
+
+    shard_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRows:
+    """Read all rows, then ask again what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadParkedKeys:
+    """Read the parked keys of shards that were just taken, and write those that they inherit."""
+
+    shards: tuple[tuple[str, int, tuple[str, ...]], ...]
+    """(shard id, epoch, parents) of each; no parents if it inherited before."""
+
+
+@dataclass(frozen=True, slots=True)
 class Start:
-    """Tell the consumer: this shard is yours, from here on."""
+    """Call the worker: this shard is yours under this epoch, which was never started before."""
 
     shard_id: str
     epoch: int
-    checkpoint: Position
+    lease: Held
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """Tell the consumer: begin nothing new in this shard; say when nothing runs in it."""
+    """Call the worker: begin nothing new in this shard; report when nothing runs in it."""
 
     shard_id: str
     epoch: int
 
 
 @dataclass(frozen=True, slots=True)
-class Yield:
-    """Tell the consumer: stop now, this lease is not yours (any more)."""
+class Stop:
+    """Call the worker: stop at once, the lease is gone or about to be released."""
 
     shard_id: str
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """There is nothing to do."""
+RowWrite = Create | Take | Save | Release
+Write = RowWrite | Delete | Renew | Forget | Bump
+Read = ReadRows | ScanRows | ReadParkedKeys
+ToWorker = Start | Finish | Stop
+Instruction = Write | Read | ToWorker
 
 
-Write = Create | Take | Save | Release
-Instruction = (
-    Write | Delete | Renew | RequestHandover | Forget | Bump | Start | Finish | Yield | Wait
-)
-
-
-def said(did: Instruction) -> str:
-    """Say an instruction in a few words."""
-    match did:
+def describe(instruction: Instruction) -> str:
+    """Return an instruction in a few words."""
+    match instruction:
         case Create(new) | Take(new) | Save(new) | Release(new):
-            what = "complete" if new.completed else type(did).__name__.lower()
+            what = type(instruction).__name__.lower()
+            if new.completed:
+                what = "complete"
+            elif new.halted:
+                what = "halt"
             return f"{what} {new.shard_id} (epoch {new.epoch}, {new.checkpoint})"
+        case Start(shard_id, epoch) | Finish(shard_id, epoch) | Stop(shard_id, epoch):
+            return f"{type(instruction).__name__.lower()} {shard_id} (epoch {epoch})"
         case _:
-            return type(did).__name__.lower()
+            return type(instruction).__name__.lower()

@@ -1,25 +1,28 @@
-"""Rows that ought to be there: made for new shards, and made again when somebody deleted them."""
+"""Rows that ought to be there: created for new shards, and again when somebody deleted them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from shardline.core.gaps import first_as_of, inherited, later_as_of
 from shardline.core.leasing.instructions import Bump, Create
 from shardline.core.leasing.rows import EPOCHS_PER_MOVE, Header, LeaseRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
+    from datetime import datetime, timedelta
 
     from shardline.core.leasing.ledger import Ledger
     from shardline.core.leasing.peers import Peers
+    from shardline.core.positions import Position
 
 
 class MissingRows:
-    """Decides which rows this worker makes, and under which epoch.
+    """Decides which rows this worker creates, and under which epoch.
 
     A row's first epoch comes from the header's counter, moved *after* the row was found missing.
-    So it lies above every epoch that a lost self of the row can have had, even if nobody
+    So it lies above every epoch that an earlier row of the shard can have had, even if nobody
     remembers one.
     """
 
@@ -30,30 +33,38 @@ class MissingRows:
         self._first_epoch = 0
         self._moved_at = float("-inf")
         self.doubtful: set[str] = set()
-        """Mine before I was away, and not read since: somebody may know more of them than I do."""
+        """Held before this worker lapsed, and not read since: others may know them better."""
 
     def moved(self, header: Header, now: float) -> None:
-        """Tell that the counter was moved by a request sent at `now`."""
+        """Record that the counter was moved by a request sent at `now`."""
         self._first_epoch = header.moves * EPOCHS_PER_MOVE
         self._moved_at = now
 
-    def make(
+    def create(
         self,
         header: Header,
         ledger: Ledger,
         peers: Peers,
         now: float,
+        *,
+        service_time: datetime,
+        retention: timedelta,
+        heirs_of: Collection[str] = (),
     ) -> Iterator[Create | Bump]:
-        """Return the rows to make now, or the request that must come before them."""
+        """Return the rows to create now, or the request that must come before them.
+
+        `heirs_of` are shards that this worker works on or completed: it creates the rows of
+        their children, because it is the first to know of them.
+        """
         lost = {i: ledger.lost[i] for i in ledger.lost_in_use()}
         missing = [i for i in ledger.missing() if i not in lost]
         since = self._missing_since
         self._missing_since = {i: since.get(i, now) for i in (*lost, *missing)}
         if not lost and not missing:
-            if not header.settled and ledger.listed:
+            if not header.settled and ledger.listing.shards:
                 yield Bump(settled=True)
             return
-        due = self._due(lost, peers, now)
+        due = self._due(ledger, lost, peers, heirs_of, now)
         if any(self._missing_since[i] > self._moved_at for i in due):
             yield Bump()
             return
@@ -63,24 +74,37 @@ class MissingRows:
             if row is not None:
                 row = replace(row, lease_owner=None, given_to=None)
             elif shard_id in beginnings:
+                parents = ledger.listing.shards[shard_id].parents
+                as_of = _as_of(header, beginnings[shard_id], service_time, retention)
                 row = LeaseRow(
                     header.app_name,
                     header.stream_name,
                     shard_id,
                     header.stream_created_at,
-                    parents=ledger.listed[shard_id].parents,
+                    parents=parents,
                     checkpoint=beginnings[shard_id],
-                    as_of=ledger.born_after(shard_id),
+                    as_of=inherited(as_of, ledger.as_of_parents(parents)),
                 )
             if row is not None:
                 row = replace(row, epoch=self._first_epoch)
                 yield Create(row, ledger.outdated.get(shard_id))
 
-    def _due(self, lost: Mapping[str, LeaseRow], peers: Peers, now: float) -> list[str]:
-        """First it is the holder's turn, who knows the position; then of who is on duty."""
+    def _due(
+        self,
+        ledger: Ledger,
+        lost: Mapping[str, LeaseRow],
+        peers: Peers,
+        heirs_of: Collection[str],
+        now: float,
+    ) -> list[str]:
+        """Return what to create: the holder first, who knows the position; then who is on duty."""
         missing_since, long_ago = self._missing_since, now - 2 * self._lease_seconds
         due = dict.fromkeys(peers.on_duty_for(missing_since))
         due.update(dict.fromkeys(i for i, since in missing_since.items() if since <= long_ago))
+        for shard_id in missing_since:
+            shard = ledger.listing.shards.get(shard_id)
+            if shard is not None and any(parent in heirs_of for parent in shard.parents):
+                due[shard_id] = None
         for shard_id, row in lost.items():
             holder = None if row.completed else row.lease_owner
             if holder == self._me and shard_id not in self.doubtful:
@@ -90,3 +114,11 @@ class MissingRows:
             elif now - missing_since[shard_id] < self._lease_seconds:
                 due.pop(shard_id, None)
         return list(due)
+
+
+def _as_of(
+    header: Header, position: Position, service_time: datetime, retention: timedelta
+) -> datetime:
+    if header.settled:
+        return later_as_of(known_at=service_time, retention=retention)
+    return first_as_of(position, known_at=service_time, retention=retention)

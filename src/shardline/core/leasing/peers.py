@@ -1,4 +1,4 @@
-"""Who lives, as one worker sees it: counters watched on its own clock, never times compared."""
+"""Which other workers live, as one worker observes it: counters on its own clock, never times."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from shardline.core.leasing.rows import worker_name
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -16,11 +14,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class _Seen:
+class _Observed:
     beat: Heartbeat | None
-    """As last seen; None while there is none."""
+    """As last read; None while there is none."""
     since: float
-    """When, on my clock, I first saw it like this."""
+    """When, on this worker's clock, it was first read like this."""
     dead: bool = False
 
 
@@ -30,99 +28,82 @@ class Peers:
     def __init__(self, me: str, lease_seconds: float) -> None:
         self._me = me
         self._lease_seconds = lease_seconds
-        self._seen: dict[str, _Seen] = {}
-        self._live: list[Heartbeat] | None = None  # made anew when anything was seen
-        self._met = False
-        self.predecessors: frozenset[str] = frozenset()
-        """Incarnations of my own name that were there before me, and never moved since.
+        self._observed: dict[str, _Observed] = {}
+        self._live: list[Heartbeat] | None = None  # computed anew after every read
 
-        Their leases are mine to take at once. One that still moves is a worker like any other.
-        """
-
-    def meet(self, workers: Iterable[str]) -> None:
-        """Tell, once and before my own first heartbeat, whose traces were there before me."""
-        if not self._met:
-            self._met = True
-            mine = worker_name(self._me)
-            self.predecessors = frozenset(
-                w for w in workers if w != self._me and worker_name(w) == mine
-            )
-
-    def watch(self, beats: Iterable[Heartbeat], owners: Iterable[str], now: float) -> None:
-        """Tell what a read of all heartbeats showed, and who owns leases; it may lag."""
+    def observe(self, beats: Iterable[Heartbeat], owners: Iterable[str], now: float) -> None:
+        """Record a read of all heartbeats, which may lag, and who owns leases."""
         present = set[str]()
         for beat in beats:
             if beat.worker != self._me:
                 present.add(beat.worker)
                 self._update(beat.worker, beat, now)
-        for worker in sorted(set(self._seen).union(owners) - present - {self._me}):
+        for worker in sorted(set(self._observed).union(owners) - present - {self._me}):
             self._update(worker, None, now)
 
     def confirm(self, worker: str, beat: Heartbeat | None, now: float) -> bool:
-        """Tell what a consistent read of a suspect showed; True if it is dead by that."""
+        """Record a consistent read of a suspect; return true if it is dead by that."""
         self._update(worker, beat, now)
-        seen = self._seen[worker]
-        seen.dead = now - seen.since >= self._lease_seconds
-        return seen.dead
+        observed = self._observed[worker]
+        observed.dead = now - observed.since >= self._lease_seconds
+        return observed.dead
 
     def forget(self, worker: str) -> None:
-        """Tell that a worker's heartbeat is deleted and that it owns nothing."""
+        """Record that a worker's heartbeat is deleted and that it owns nothing."""
         self._live = None
-        self._seen.pop(worker, None)
+        self._observed.pop(worker, None)
 
     def suspects(self, now: float) -> list[str]:
         """Return those to read consistently: they stood still for a lease time."""
         return [
             worker
-            for worker, seen in self._seen.items()
-            if not seen.dead
-            and worker not in self.predecessors
-            and now - seen.since >= self._lease_seconds
+            for worker, observed in self._observed.items()
+            if not observed.dead and now - observed.since >= self._lease_seconds
         ]
 
     def next_suspect_at(self, now: float) -> float:
         """Return when the next one will have stood still for a lease time, if it does not move."""
-        times = (seen.since + self._lease_seconds for seen in self._seen.values() if not seen.dead)
+        times = (o.since + self._lease_seconds for o in self._observed.values() if not o.dead)
         return min((at for at in times if at > now), default=float("inf"))
 
     def dead(self, worker: str) -> bool:
-        """Say whether a worker's leases may be taken."""
-        seen = self._seen.get(worker)
-        return worker in self.predecessors or (seen is not None and seen.dead)
+        """Return true if a worker's leases may be taken."""
+        observed = self._observed.get(worker)
+        return observed is not None and observed.dead
 
     def live(self) -> list[Heartbeat]:
         """Return the heartbeats of the others that live and stay, in the order of their names."""
         if self._live is None:
             self._live = [
-                seen.beat
-                for worker, seen in sorted(self._seen.items())
-                if seen.beat is not None and not seen.beat.leaving and not self.dead(worker)
+                observed.beat
+                for _, observed in sorted(self._observed.items())
+                if observed.beat is not None and not observed.beat.leaving and not observed.dead
             ]
         return self._live
 
     def beat_of(self, worker: str) -> Heartbeat | None:
         """Return a live and staying worker's heartbeat."""
-        seen = self._seen.get(worker)
-        if seen is None or seen.beat is None or seen.beat.leaving or self.dead(worker):
+        observed = self._observed.get(worker)
+        if observed is None or observed.beat is None or observed.beat.leaving or observed.dead:
             return None
-        return seen.beat
+        return observed.beat
 
     def buried(self, now: float) -> list[Heartbeat]:
         """Return heartbeats that stood still for two lease times: nobody needs them."""
         return [
-            seen.beat
-            for worker, seen in self._seen.items()
-            if seen.beat is not None
-            and (seen.dead or worker in self.predecessors)
-            and now - seen.since >= 2 * self._lease_seconds
+            observed.beat
+            for observed in self._observed.values()
+            if observed.beat is not None
+            and observed.dead
+            and now - observed.since >= 2 * self._lease_seconds
         ]
 
     def on_duty(self, thing: str) -> bool:
-        """Say whether, of all workers that live, I am to look after something first."""
+        """Return true if, of all workers that live, this one looks after something first."""
         return bool(self.on_duty_for((thing,)))
 
     def on_duty_for(self, things: Iterable[str]) -> list[str]:
-        """Return those that I am to look after first."""
+        """Return those that this worker looks after first."""
         live = self.live()
         above_me = bisect_left(live, self._me, key=lambda beat: beat.worker)
         workers = len(live) + 1
@@ -130,12 +111,11 @@ class Peers:
 
     def _update(self, worker: str, beat: Heartbeat | None, now: float) -> None:
         self._live = None
-        seen = self._seen.get(worker)
-        if seen is None:
-            self._seen[worker] = _Seen(beat, now)
+        observed = self._observed.get(worker)
+        if observed is None:
+            self._observed[worker] = _Observed(beat, now)
         elif beat is None:
-            if seen.beat is not None:
-                self._seen[worker] = _Seen(None, now)
-        elif seen.beat is None or beat.count > seen.beat.count:
-            self._seen[worker] = _Seen(beat, now)
-            self.predecessors -= {worker}
+            if observed.beat is not None:
+                self._observed[worker] = _Observed(None, now)
+        elif observed.beat is None or beat.count > observed.beat.count:
+            self._observed[worker] = _Observed(beat, now)

@@ -1,9 +1,9 @@
 """The rows of a lease table as values, and the only ways in which a lease row may change.
 
-Three kinds of rows. A **lease row** for each shard: who works on it, and how far it was done. A
-**heartbeat row** for each worker: that it lives, how much it holds, what it asks for. A **header
-row** for each app on a stream: which stream it was, where reading began, and a counter that
-moves when the others should look.
+A **lease row** for each shard: its owner, and how far it was processed. A **heartbeat row** for
+each worker: that it lives, what it does, what it asks for. A **header row** for each app on a
+stream: which stream it was, where reading began, and a counter that moves when workers should
+read again. Rows of runs and of parked keys are in `runs` and `parked_keys`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 EPOCHS_PER_MOVE: Final = 10**6
-"""A row is made with the epoch `moves` × this: above all that a lost self of it can have had."""
+"""A row is created with the epoch `moves` times this: above every epoch of an earlier such row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +32,15 @@ class LeaseRow:
     """Of the stream that this shard belongs to: a stream made again has the same shard ids."""
     parents: tuple[str, ...] = ()
     lease_owner: str | None = None
-    """A worker's name with the UUID of its incarnation, or None: free to take."""
+    """The name of a worker, unique for each of its attempts; None if the lease is free."""
     lease_count: int = 0
     """Rises by one with every write: what a write is conditional on, with owner and epoch."""
     epoch: int = 0
-    """Rises with every take, and never falls, even when a row was deleted and made again."""
+    """Rises with every take, and never falls, even if the row was deleted and created again."""
     checkpoint: Position = TRIM_HORIZON
     """Where to go on. Everything before it was processed, or is not wanted."""
     as_of: datetime | None = None
-    """The service's time at which nothing unread lay at or before the checkpoint."""
+    """No unprocessed record of the shard arrived before this service time."""
     completed: bool = False
     """Processed to its end, for good."""
     given_to: str | None = None
@@ -48,16 +48,22 @@ class LeaseRow:
     gap: str = ""
     """What was lost, in words; empty if nothing was."""
     unlisted_since: datetime | None = None
-    """When a finished shard was first missed in the listing."""
+    """When a completed shard was first missing from the listing."""
+    starts: int = 0
+    """How often work began at this checkpoint and ended without an acknowledgement."""
+    halted: str = ""
+    """Why nobody may take the lease until it is released by hand; empty if it may be taken."""
+    lag_ms: int | None = None
+    """How far the shard lagged behind its tip at the last checkpoint, if the owner said so."""
 
     @property
     def begun(self) -> bool:
-        """Say whether it was ever taken, which means that its ancestors were done by then."""
+        """True if it was ever taken, which means that its ancestors were completed by then."""
         return self.lease_count > 0 or self.completed
 
     @property
     def version(self) -> tuple[int, int]:
-        """Order the states of one row: a read that lags never outranks what was seen before."""
+        """Orders the states of one row: a read that lags never outranks what was read before."""
         return (self.epoch, self.lease_count)
 
 
@@ -69,14 +75,22 @@ class Heartbeat:
     stream_name: str
     worker: str
     count: int = 0
-    """Moves with every renewal. It is not a time: watch it on your own clock."""
+    """Moves with every renewal. It is not a time: observe it on a clock of your own."""
     held: int = 0
     """How many leases it holds."""
     capacity: int | None = None
     """The most leases that it wants, if it has a limit."""
     leaving: bool = False
     asks: tuple[str, ...] = ()
-    """The shards that it asks their owners to hand over."""
+    """The shards that it asks their owners to hand over; a limited number at a time."""
+    lag_ms: int | None = None
+    """The longest lag of its shards, if known."""
+    records_per_second: int = 0
+    bytes_per_second: int = 0
+    retries: int = 0
+    """Deliveries that were tried again since it started."""
+    dead_letters: int = 0
+    """Records that it wrote to the dead letters since it started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,38 +103,62 @@ class Header:
     start: Position
     """Where the app began, resolved once: never `Latest`."""
     settled: bool = False
-    """Whether every shard of the first listing has its row: later ones begin at their beginning."""
+    """True when every shard of the first listing has its row: later ones begin at their start."""
     moves: int = 1
-    """Rises when leases were given back, or a shard was completed, or a worker came or went."""
+    """Rises when leases were released, a shard was completed, or a worker came or went."""
+    latest: bool = False
+    """True if the app began at "latest", which `start` has as a time: closed shards are skipped."""
 
 
-def taken(row: LeaseRow, owner: str) -> LeaseRow:
-    """Give the row to an owner, under the next epoch."""
+def taken(
+    row: LeaseRow,
+    owner: str,
+    above: int = 0,
+    *,
+    as_of: datetime | None = None,
+    counted: int | None = None,
+) -> LeaseRow:
+    """Return the row with a new owner, under an epoch above its own and above `above`.
+
+    `above` is the last epoch of its parents, so that a child outranks their former owners. A take
+    counts as a start without an acknowledgement until one comes; `counted` sets the number.
+    """
     if row.completed:
         raise ValueError(f"{row.shard_id} is completed: nobody can take it")
+    if row.halted:
+        raise ValueError(f"{row.shard_id} is halted: release it by hand first")
     return replace(
         row,
         lease_owner=owner,
-        epoch=row.epoch + 1,
+        epoch=max(row.epoch, above) + 1,
         lease_count=row.lease_count + 1,
         given_to=None,
+        starts=row.starts + 1 if counted is None else counted,
+        as_of=as_of or row.as_of,
     )
 
 
-def advanced(row: LeaseRow, position: Position, as_of: datetime | None = None) -> LeaseRow:
-    """Move the checkpoint, never back. A completed row stays as it is."""
+def advanced(
+    row: LeaseRow, position: Position, as_of: datetime | None = None, lag_ms: int | None = None
+) -> LeaseRow:
+    """Return the row with its checkpoint moved, never back. A completed row stays as it is."""
     if row.completed:
         return row
     checkpoint = further(row.checkpoint, position)
     if checkpoint == row.checkpoint and (as_of is None or as_of == row.as_of):
         return row
     return replace(
-        row, checkpoint=checkpoint, as_of=as_of or row.as_of, lease_count=row.lease_count + 1
+        row,
+        checkpoint=checkpoint,
+        as_of=as_of or row.as_of,
+        lag_ms=lag_ms,
+        starts=0,
+        lease_count=row.lease_count + 1,
     )
 
 
-def finished(row: LeaseRow, gap: str = "") -> LeaseRow:
-    """Complete the row for good; its owner is done with it."""
+def finished(row: LeaseRow, gap: str = "", as_of: datetime | None = None) -> LeaseRow:
+    """Return the row completed for good, without an owner."""
     if row.completed:
         return row
     return replace(
@@ -130,33 +168,56 @@ def finished(row: LeaseRow, gap: str = "") -> LeaseRow:
         lease_owner=None,
         given_to=None,
         gap=gap or row.gap,
+        starts=0,
+        halted="",
+        lag_ms=None,
+        as_of=as_of or row.as_of,
         lease_count=row.lease_count + 1,
     )
 
 
 def released(row: LeaseRow, given_to: str | None = None) -> LeaseRow:
-    """Let the row go, perhaps for somebody in particular."""
-    return replace(row, lease_owner=None, given_to=given_to, lease_count=row.lease_count + 1)
+    """Return the row without an owner, for `given_to` first: work on it ended in order."""
+    return replace(
+        row, lease_owner=None, given_to=given_to, starts=0, lease_count=row.lease_count + 1
+    )
+
+
+def abandoned(row: LeaseRow) -> LeaseRow:
+    """Return the row without an owner after work that failed: its unacknowledged starts count."""
+    return replace(row, lease_owner=None, given_to=None, lease_count=row.lease_count + 1)
+
+
+def halted(row: LeaseRow, reason: str) -> LeaseRow:
+    """Return the row without an owner and with a reason for which nobody may take it."""
+    return replace(
+        row, lease_owner=None, given_to=None, halted=reason, lease_count=row.lease_count + 1
+    )
+
+
+def released_by_hand(row: LeaseRow) -> LeaseRow:
+    """Return the row free to take, whatever held or halted it."""
+    return replace(released(row), halted="")
 
 
 def with_gap(row: LeaseRow, gap: str) -> LeaseRow:
-    """Note what was lost, behind what was lost before."""
+    """Return the row with what was lost, after what was lost before."""
     if not gap or gap in row.gap:
         return row
-    said = f"{row.gap}; {gap}" if row.gap else gap
-    return replace(row, gap=said, lease_count=row.lease_count + 1)
+    text = f"{row.gap}; {gap}" if row.gap else gap
+    return replace(row, gap=text, lease_count=row.lease_count + 1)
 
 
 def marked_unlisted(row: LeaseRow, since: datetime | None) -> LeaseRow:
-    """Note since when a finished shard is no longer listed."""
+    """Return the row with the time since when a completed shard is not listed."""
     return replace(row, unlisted_since=since, lease_count=row.lease_count + 1)
 
 
 def one_write(new: LeaseRow, old: LeaseRow) -> LeaseRow:
-    """Count several changes that are written together as one write."""
+    """Return `new` with several changes that are written together counted as one write."""
     return replace(new, lease_count=old.lease_count + 1)
 
 
 def worker_name(owner: str) -> str:
-    """Return the worker's name in an owner: what its incarnations have in common."""
+    """Return the part of an owner that its attempts have in common."""
     return owner.rpartition("/")[0]

@@ -9,29 +9,29 @@ _AT_FIRST: Final = 20
 
 
 class StartupLimits:
-    """Bounds the rows that are made, and the leases that are taken, in one go.
+    """Bounds the rows that are created, and the leases that are taken, in one go.
 
-    Workers that start together see each other's heartbeats within one renewal. Until then each
+    Workers that start together read each other's heartbeats within one renewal. Until then each
     would take all that the others are about to take, and would have to give it back.
     """
 
     def __init__(self, renew_seconds: float) -> None:
         self._renew_seconds = renew_seconds
         self._first_renewed_at: float | None = None
-        self._made = 0
+        self._created = 0
 
     def renewed(self, now: float) -> None:
-        """Tell of a heartbeat that was written."""
+        """Record a heartbeat that was written."""
         if self._first_renewed_at is None:
             self._first_renewed_at = now
 
-    def made(self) -> None:
-        """Tell of a row that was made."""
-        self._made += 1
+    def created(self) -> None:
+        """Record a row that was created."""
+        self._created += 1
 
-    def most_to_make(self, now: float) -> int:
-        """Return how many rows to make at most."""
-        return max(0, _AT_FIRST - self._made) if self._is_new(now) else _AT_ONCE
+    def most_to_create(self, now: float) -> int:
+        """Return how many rows to create at most."""
+        return max(0, _AT_FIRST - self._created) if self._is_new(now) else _AT_ONCE
 
     def most_to_take(self, held: int, now: float) -> int:
         """Return how many leases to take at most, on top of those held."""

@@ -1,77 +1,75 @@
-"""Which leases a worker takes, keeps and gives away: what was seen goes in, instructions come out.
+"""Which leases a worker takes, keeps and releases: events go in, instructions come out.
 
-No leader, no wall clock: only conditional writes are trusted. `now` is monotonic, in seconds. A
-lease belongs to (owner, epoch); each take raises the epoch, which ends the last owner's writes.
+No leader, no wall clock, nothing trusted but conditional writes. `now` is the worker's own steady
+time in seconds. A lease belongs to (owner, epoch); each take raises the epoch, so that whoever
+held it before can write no more. `handle` is the only door: the same events lead to the same state.
 
-The rules, in the order in which `decide` applies them:
+The rules:
 
-1. A worker that could not renew its heartbeat in time holds nothing until it has renewed and
-   has read its rows again. It stops before anybody else can have seen a whole lease time pass.
-2. What is done is written down: checkpoints now and then, ends and hand-overs at once.
-3. A row that is missing is made: first by the worker on duty for it, after a while by anybody.
-4. Free leases of readable shards are dealt evenly; one that stays free is anybody's. It is read
-   before it is taken, and who has just come makes and takes only a few.
-5. Who has less than its share for a while asks one that has more, in its heartbeat; the owner
-   finishes its batch, and releases the lease for the asker. If the asker dies, it is free for all.
-6. Finished rows go when nothing descends from them and a retention period has passed.
+1. A worker that could not renew its heartbeat in time stops all work before anybody else can have
+   observed a whole lease time, and takes each lease anew before work starts again.
+2. What was done is written down: checkpoints now and then, ends and hand-overs at once. An end is
+   believed when a listing made after it shows the shard closed.
+3. A row that is missing is created: by the owner of its parents, by the worker on duty for it,
+   after a while by anybody.
+4. Free leases of readable shards are dealt evenly; one that stays free is anybody's. All that is
+   free is read before any of it is taken, and a new worker creates and takes only a few.
+5. A worker below its share asks a worker above its share, in its heartbeat; the owner finishes what
+   runs, and releases the lease for the asker. If the asker is gone, it is free for all.
+6. A shard on which work began too often without an acknowledgement is halted, and nobody takes it.
+7. Completed rows go when nothing descends from them and a retention period has passed.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import replace
+from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from shardline.core.checkpoints import further
+from shardline.core.gaps import inherited, later_as_of
+from shardline.core.leasing import events as e
 from shardline.core.leasing.cleanup import clean
+from shardline.core.leasing.event_log import EventLog
 from shardline.core.leasing.free_leases import FreeLeases
 from shardline.core.leasing.handover import Handovers
+from shardline.core.leasing.holdings import AT_WORK, Held, Holdings, Stage, phase
 from shardline.core.leasing.instructions import (
     Bump,
     Create,
     Delete,
-    Finish,
     Forget,
     Instruction,
+    ReadParkedKeys,
     Release,
     Renew,
-    RequestHandover,
     Save,
-    Start,
+    Stop,
     Take,
-    Wait,
-    Yield,
-    said,
+    describe,
 )
+from shardline.core.leasing.knowledge import RowKnowledge
 from shardline.core.leasing.ledger import Ledger
+from shardline.core.leasing.listing_schedule import ListingSchedule
 from shardline.core.leasing.missing_rows import MissingRows
+from shardline.core.leasing.own_heartbeat import OwnHeartbeat
 from shardline.core.leasing.peers import Peers
-from shardline.core.leasing.rows import (
-    Header,
-    Heartbeat,
-    LeaseRow,
-    advanced,
-    finished,
-    one_write,
-    released,
-    taken,
-    with_gap,
-)
+from shardline.core.leasing.reports import apply_report
+from shardline.core.leasing.rows import Header, Heartbeat, LeaseRow, halted, taken
+from shardline.core.leasing.runs import RunObserver, RunState
+from shardline.core.leasing.saves import Saves, too_many_starts
 from shardline.core.leasing.startup_limits import StartupLimits
 from shardline.core.leasing.times import LeaseTimes
-from shardline.core.leasing.work import Held, Work, phase
+from shardline.core.leasing.worker_calls import WorkerCalls
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator
     from datetime import datetime
-
-    from shardline.core.positions import Position
-    from shardline.core.shards import Shard
 
 __all__ = ["Held", "LeaseState", "LeaseTimes"]
 
-_STORY_LINES: Final = 60
+_LISTING: Final = "listing"
+_UNBELIEVED_LEASES: Final = 6
+"""An end that no listing confirms for this many lease times is not believed."""
 
 
 class LeaseState:
@@ -86,415 +84,404 @@ class LeaseState:
         times: LeaseTimes | None = None,
         capacity: int | None = None,
         goes_on_after_gaps: bool = False,
+        run_id: str | None = None,
     ) -> None:
         self.owner: Final = owner
         self.times: Final = times or LeaseTimes()
+        lease_seconds = self.times.lease_seconds
         self.ledger: Final = Ledger(goes_on_after_gaps=goes_on_after_gaps)
-        self.peers: Final = Peers(owner, self.times.lease_seconds)
-        self.header: Header | None = None
+        self.peers: Final = Peers(owner, lease_seconds)
+        self.heartbeat: Final = OwnHeartbeat(
+            Heartbeat(app_name, stream_name, owner, capacity=capacity), self.times
+        )
+        self.holdings: Final = Holdings()
+        self.run: Final = RunObserver(run_id, self.times.abandon_seconds)
+        self.listing: Final = ListingSchedule()
+        self.log: Final = EventLog(owner)
         self.leaving = False
-        self._goes_on_after_gaps = goes_on_after_gaps
-        self._dealing = FreeLeases(owner, self.times.lease_seconds, capacity)
-        self._handovers = Handovers(owner, self.times.lease_seconds)
-        self._making = MissingRows(owner, self.times.lease_seconds)
-        self._restraint = StartupLimits(self.times.renew_seconds)
-        self._beat = Heartbeat(app_name, stream_name, owner, capacity=capacity)
-        self._beat_stored: Heartbeat | None = None
-        self._renewed_at = float("-inf")
-        self._signed_at: float | None = None
-        self._work: dict[str, Work] = {}
-        self._told: dict[str, tuple[int, bool]] = {}
-        """What the consumer works on: the epoch, and whether it is to finish."""
-        self._unverified: set[str] = set()
-        """Mine before I failed to renew, or written without an answer: to be read again."""
-        self._fresh: set[str] = set()
-        """Rows as the table had them at the last look: only those are worth a take."""
-        self.must_read = False
-        """Whether there is something to take that was not read at the last look."""
-        self._missed: set[str] = set()
-        """Known, and missing from a page: to be read."""
-        self._stirred = False
-        self._story: deque[str] = deque(maxlen=_STORY_LINES)
+        self._known: Final = RowKnowledge()
+        self._free: Final = FreeLeases(owner, lease_seconds, capacity)
+        self._handovers: Final = Handovers(owner, lease_seconds)
+        self._missing: Final = MissingRows(owner, lease_seconds)
+        self._limits: Final = StartupLimits(self.times.renew_seconds)
+        self._saves: Final = Saves(
+            owner, self.times, self.ledger, self.holdings, self._handovers, self.peers
+        )
+        self._calls: Final = WorkerCalls(owner, self.ledger, self.holdings, self._handovers)
+        self._stream: tuple[e.StreamDescribed, float] | None = None
 
-    # --- what was seen ----------------------------------------------------------------------
+    # --- the door ---------------------------------------------------------------------------
 
-    def saw_header(self, header: Header) -> None:
-        """Tell what the header row says."""
-        self.header = header
-        self.ledger.belongs_to(header.stream_created_at)
+    def handle(self, event: e.Event, now: float) -> list[Instruction]:
+        """Take in what happened, and return what to do: calls to the worker first."""
+        self.log.add(event, now)
+        to_worker: list[Instruction] = list(self._notice_lapse(now))
+        wanted: list[Instruction] = []
+        changed: Iterable[str] | None = None
+        match event:
+            case e.WriteDone():
+                changed = self._write_done(event, now)
+            case e.WriteRefused():
+                changed = self._write_refused(event, now)
+            case e.WriteUnanswered(Create(n) | Take(n) | Save(n) | Release(n) | Delete(n) as did):
+                self.log.write(now, f"no answer to: {describe(did)}")
+                self._known.unverified.add(n.shard_id)
+            case e.Acknowledged() | e.GapNoted() | e.ShardEnded() | e.ShardFinished():
+                self._report(event, now)
+            case e.ShardRestarted() | e.ShardGivenUp() | e.ShardHalted():
+                self._report(event, now)
+                changed = (event.shard_id,)
+            case e.ParkedKeysRead(shard_id, epoch, keys):
+                holding = self.holdings.get(shard_id, epoch)
+                if holding is not None:
+                    holding.parked = keys
+                changed = (shard_id,)
+            case e.RenewalDue():
+                wanted.extend(self._renewal(now))
+            case e.DecisionDue(today):
+                wanted.extend(self._decide(now, today))
+                changed = self._shards_of_mine()
+            case e.Summarized(summary):
+                self.heartbeat.summary = summary
+            case e.TimePassed() | e.WriteUnanswered():
+                pass
+            case e.RunRead(run):
+                self.run.read(run, now)
+            case e.Leaving():
+                self.leaving = True
+                changed = self._shards_of_mine()
+            case e.RoundBegun():
+                self._known.begin_round()
+            case _:
+                self._take_in(event, now)
+                self._promise()
+                changed = self._shards_of_mine()
+        if changed:
+            working, leaving = self.working(now), self.leaving
+            to_worker.extend(self._calls.due(changed, now, working=working, leaving=leaving))
+        return [*to_worker, *wanted]
 
-    def saw_listing(self, shards: Iterable[Shard]) -> None:
-        """Tell what the service lists."""
-        self.ledger.list_shards(shards)
+    # --- queries ----------------------------------------------------------------------------
 
-    def saw_rows(self, rows: Iterable[LeaseRow], after: str | None, next_after: str | None) -> None:
-        """Tell of a page of rows, from a read that may lag: what is not in it is looked up."""
-        found = set[str]()
-        for row in rows:
-            found.add(row.shard_id)
-            self.ledger.remember(row)
-        self._missed = {
-            i
-            for i in self.ledger.rows.keys() - found
-            if (after is None or i > after) and (next_after is None or i <= next_after)
-        }
+    @property
+    def header(self) -> Header | None:
+        """The header row as last read."""
+        return self.ledger.header
 
-    def read_rows(self, asked: Collection[str], rows: Mapping[str, LeaseRow], now: float) -> None:
-        """Tell of a consistent read: what was asked for and is not there does not exist."""
-        self._fresh = set(rows)
-        for shard_id in asked:
-            row = rows.get(shard_id)
-            if row is not None:
-                self.ledger.remember(row)
-                self._making.doubtful.discard(shard_id)
-            elif shard_id in self.ledger.rows:
-                self._note(now, f"the row of {shard_id} is gone")
-                self.ledger.missed(shard_id)
-            self._unverified.discard(shard_id)
+    @property
+    def mine(self) -> Collection[str]:
+        """The shards whose rows name this worker, as far as it knows."""
+        return self.ledger.owned.get(self.owner, ())
 
-    def saw_heartbeats(self, beats: Iterable[Heartbeat], now: float) -> None:
-        """Tell of all heartbeats, from a read that may lag."""
-        self.peers.watch(beats, (o for o in self.ledger.owned if o), now)
+    @property
+    def unowned(self) -> int:
+        """How many shards nobody has room for, because of capacities."""
+        return self._free.unowned
 
-    def read_heartbeat(self, worker: str, beat: Heartbeat | None, now: float) -> None:
-        """Tell of a consistent read of a suspect's heartbeat."""
-        if self.peers.confirm(worker, beat, now):
-            self._note(now, f"{worker} is dead: its heartbeat stood still for a lease time")
+    @property
+    def stream(self) -> e.StreamDescribed | None:
+        """The stream as last described."""
+        return self._stream[0] if self._stream else None
 
-    # --- what the consumer says -------------------------------------------------------------
+    def working(self, now: float) -> bool:
+        """Return true if this worker may act under its leases: it renewed recently enough."""
+        return now < self.heartbeat.valid_until
 
-    def acknowledge(
-        self, shard_id: str, epoch: int, position: Position, as_of: datetime | None = None
-    ) -> bool:
-        """Note how far a shard was processed; False if the lease is not mine under this epoch."""
-        work = self._working_on(shard_id, epoch)
-        if work is None:
-            return False
-        current = work.acknowledged or self.ledger.rows[shard_id].checkpoint
-        work.acknowledged = further(current, position)
-        work.as_of = as_of or work.as_of
-        return True
+    def held(self, now: float) -> dict[str, Held]:
+        """Return the leases that may be worked under at this moment."""
+        return self._calls.held() if self.working(now) else {}
 
-    def note_gap(self, shard_id: str, epoch: int, gap: str) -> bool:
-        """Note what was lost of a shard that goes on; False if it is not mine."""
-        work = self._working_on(shard_id, epoch)
-        if work is not None:
-            work.gap = gap
-        return work is not None
+    def at_work(self, shard_id: str, epoch: int, now: float) -> bool:
+        """Return true if work under this epoch started and may go on."""
+        holding = self.holdings.get(shard_id, epoch)
+        return (
+            holding is not None
+            and holding.stage in AT_WORK
+            and holding.ended_at is None
+            and self.working(now)
+        )
 
-    def end(self, shard_id: str, epoch: int) -> bool:
-        """Note that a shard was processed to its end, durably; False if it is not mine."""
-        work = self._working_on(shard_id, epoch)
-        if work is not None:
-            work.ended = True
-        return work is not None
+    def wanted_rows(self) -> list[str]:
+        """Return single rows that are worth a consistent read now."""
+        return self._known.wanted(
+            asked=self._handovers.asked_at,
+            missing=self.ledger.missing(),
+            mine=self.mine,
+            awaited=self.ledger.awaited,
+        )
 
-    def finish(self, shard_id: str, epoch: int) -> bool:
-        """Note that nothing runs in a shard that was to be finished; False if it is not mine."""
-        work = self._working_on(shard_id, epoch)
-        if work is not None and shard_id in self._handovers.giving:
-            work.finished = True
-        return work is not None
+    def must_scan(self) -> bool:
+        """Return true if reading all rows is worth it: many are missing, or a share is short."""
+        return self._known.too_many(self.ledger.missing()) or self._handovers.short
 
-    def sign(self, now: float) -> None:
-        """Note that the consumer is at work: without that, a worker with a limit stops."""
-        self._signed_at = now
+    def listing_due_at(self) -> float:
+        """Return when to list the stream again."""
+        on_duty = self.peers.on_duty(_LISTING)
+        workers = len(self.peers.live()) + 1
+        return self.listing.due_at(wanted=self._listing_wanted(), on_duty=on_duty, workers=workers)
 
-    # --- what to read -----------------------------------------------------------------------
-
-    def wanted_rows(self, now: float, budget: int) -> list[str]:
-        """Return the rows to read consistently, the most urgent first, at most `budget`."""
-        ledger = self.ledger
-        wanted = dict.fromkeys(sorted(self._unverified))
-        wanted.update(dict.fromkeys(self._handovers.asked_at))
-        if self.working(now) and not self.leaving:
-            wanted.update(dict.fromkeys(self._dealing.worth_reading(ledger, self.peers, now)))
-        wanted.update(dict.fromkeys(ledger.missing()))
-        wanted.update(dict.fromkeys(sorted(self._missed)))
-        wanted.update(dict.fromkeys(sorted(self.mine)))
-        wanted.update(dict.fromkeys(ledger.awaited))
-        return list(wanted)[:budget]
-
-    def must_scan(self, budget: int) -> bool:
-        """Say whether reading all rows is worth it: too many are unknown, or I lack my share."""
-        return len(self.ledger.missing()) > budget or self.must_read or self._handovers.short
+    def describe_due_at(self) -> float:
+        """Return when to describe the stream again."""
+        on_duty = self.peers.on_duty(_LISTING)
+        return self.listing.describe_at(on_duty=on_duty, workers=len(self.peers.live()) + 1)
 
     def unknown_shards(self) -> list[str]:
-        """Return the shards to ask the service for, one by one."""
-        return [i for i in self.ledger.undiscovered if i not in self.ledger.gone]
+        """Return the shards to ask the service for, those on this worker's duty first."""
+        unknown = [i for i in self.ledger.undiscovered if i not in self.ledger.listing.gone]
+        mine = set(self.peers.on_duty_for(unknown))
+        return sorted(unknown, key=lambda i: i not in mine)
 
-    # --- what to do -------------------------------------------------------------------------
+    def validate(self) -> None:
+        """Raise AssertionError if what this worker knows contradicts itself."""
+        problems = self.ledger.contradictions()
+        at_work = {i for i, h in self.holdings.by_shard.items() if h.stage in AT_WORK}
+        if not self._handovers.giving.keys() <= at_work:
+            problems.append("promises what it does not work on")
+        if problems:
+            raise AssertionError(f"{self.owner}: {'; '.join(problems)}\n{self.log.lines()}")
 
-    def renewal(self, now: float) -> Renew | RequestHandover | None:
-        """Return the heartbeat to write, if it is time."""
-        if self._signed_at is None:
-            self._signed_at = now
-        self._notice_lapse(now)
-        asks = tuple(sorted(self._handovers.asked_at))
-        asked = self._beat_stored is not None and not set(asks) <= set(self._beat.asks)
-        due = now - self._renewed_at >= self.times.renew_seconds
-        left = self.leaving and not self._beat.leaving
-        if not (due or asked or left) or self._stalled(now):
-            return None
-        new = replace(
-            self._beat,
-            count=self._beat.count + 1,
-            held=len(self.mine),
-            leaving=self.leaving,
-            asks=asks,
-        )
-        return (RequestHandover if asked else Renew)(new, self._beat_stored)
+    # --- what was read ----------------------------------------------------------------------
 
-    def decide(self, now: float, today: datetime) -> list[Instruction]:
-        """Return what to write now; `today` is a wall clock, for retention periods only."""
-        self._notice_lapse(now)
-        instructions: list[Instruction] = []
-        if self.working(now) and self.header is not None:
-            if not self.leaving:  # first: what has no owner stands still, what was done does not
-                instructions.extend(self._share(self.header, now))
-                retention = self.times.retention_seconds
-                instructions.extend(clean(self.ledger, self.peers, retention, now, today))
-            instructions.extend(self._saves(now))
-            if self._stirred and not instructions:
-                instructions.append(Bump())
-        return instructions or [Wait()]
+    def _take_in(self, event: e.Event, now: float) -> None:
+        ledger = self.ledger
+        match event:
+            case e.HeaderRead(header):
+                ledger.read_header(header, now)
+            case e.RowsScanned(rows, after, next_after):
+                for row in rows:
+                    ledger.remember(row, now)
+                self._known.scanned({row.shard_id for row in rows}, ledger.rows, after, next_after)
+            case e.RowsRead(asked, found):
+                for shard_id in asked:
+                    if shard_id in found:
+                        ledger.remember(found[shard_id], now)
+                        self._missing.doubtful.discard(shard_id)
+                    elif shard_id in ledger.rows:
+                        self.log.write(now, f"the row of {shard_id} is gone")
+                        ledger.missed(shard_id)
+                self._known.read(asked)
+            case e.HeartbeatsRead(beats):
+                self.peers.observe(beats, (o for o in ledger.owned if o), now)
+            case e.HeartbeatRead(worker, beat):
+                if self.peers.confirm(worker, beat, now):
+                    self.log.write(now, f"{worker} is dead: its heartbeat stood still")
+            case e.StreamDescribed():
+                self._stream = (event, now)
+                self.listing.described(now)
+            case e.ShardsListed(shards, asked_at):
+                ledger.list_shards(shards, asked_at)
+                self.listing.listed(asked_at, now, len(shards))
+                self._disbelieve_ends(now)
+                self.listing.wanted(wanted=self._listing_wanted())
+            case e.ShardLookedUp(shard_id, found_it):
+                ledger.looked_up(shard_id, found_it, now)
+            case _:
+                raise TypeError(f"not an event: {event}")
 
-    def tell(self, now: float) -> list[Start | Finish | Yield]:
-        """Return what to tell the consumer: what changed since it was told last."""
-        self._notice_lapse(now)
-        mine = set() if self.leaving else set(self.mine)
-        self._handovers.promise(mine, self._told, self.peers)
-        return list(self._tell(now))
+    def _report(self, event: e.Report, now: float) -> None:
+        """Take in what the worker reports; ignored if it is not at work under that epoch."""
+        holding = self.holdings.get(event.shard_id, event.epoch)
+        if holding is None or holding.stage not in AT_WORK:
+            return
+        line = apply_report(event, holding, self.ledger.rows[event.shard_id], now)
+        if line:
+            self.log.write(now, line)
+        if isinstance(event, e.ShardGivenUp):
+            self.holdings.avoided_until[event.shard_id] = now + self.times.avoid_seconds
 
-    def goodbye(self) -> Forget | None:
-        """Return the last write of a worker that has left."""
-        return Forget(self._beat_stored) if self._beat_stored is not None else None
+    # --- what became of writes --------------------------------------------------------------
 
-    # --- what became of it ------------------------------------------------------------------
-
-    def done(self, did: Instruction, now: float, header: Header | None = None) -> None:
-        """Tell that a write succeeded. `now` is when it was *sent*; a bump returns the header."""
-        match did:
-            case Renew(new) | RequestHandover(new):
-                self._beat = self._beat_stored = new
-                self._renewed_at = now
-                self._restraint.renewed(now)
-            case Bump() if header is not None:
-                self._stirred = False
-                self.saw_header(header)
-                self._making.moved(header, now)
-            case Create(new) | Take(new) | Save(new) | Release(new):
-                self._note(now, said(did))
-                self.ledger.remember(new)
-                self._fresh.add(new.shard_id)
-                self._after_write(new, now)
-                if isinstance(did, Create):
-                    self._restraint.made()
-                if isinstance(did, Take):
-                    work = self._work[new.shard_id]
-                    work.taken_at_epoch = did.expected.epoch
-                    work.saved_at -= self.times.checkpoint_seconds * phase(new.shard_id)
+    def _write_done(self, event: e.WriteDone, now: float) -> tuple[str, ...]:
+        match event.instruction:
+            case Renew(new):
+                self.heartbeat.written(new, event.sent_at)
+                self._limits.renewed(event.sent_at)
+            case Bump() if event.header is not None:
+                self._known.moved = False
+                self.ledger.read_header(event.header, now)
+                self._missing.moved(event.header, event.sent_at)
+            case Create(row) | Take(row) | Save(row) | Release(row) as did:
+                self.log.write(now, describe(did))
+                self.ledger.remember(row, now)
+                self._known.fresh.add(row.shard_id)
+                self._row_written(did, row, event.sent_at)
+                return (row.shard_id,)
             case Delete(row):
                 self.ledger.deleted(row.shard_id)
             case Forget(beat):
                 self.peers.forget(beat.worker)
             case _:
                 pass
+        return ()
 
-    def refused(
-        self, did: Instruction, current: LeaseRow | Heartbeat | Header | None, now: float
-    ) -> None:
-        """Tell that a write found something else: memory follows the table."""
-        match did, current:
-            case (Create(new) | Take(new) | Save(new) | Release(new), LeaseRow()) if current == new:
-                self.done(did, now)  # an earlier answer was lost: it is my own write
-            case (_, LeaseRow()):
-                self._note(
-                    now, f"refused: {said(did)}; {current.lease_owner} is at {current.version}"
+    def _row_written(self, did: Instruction, new: LeaseRow, sent_at: float) -> None:
+        shard_id = new.shard_id
+        if isinstance(did, Create):
+            self._limits.created()
+        if new.lease_owner == self.owner:
+            spread = self.times.checkpoint_seconds * phase(shard_id)
+            taking = isinstance(did, Take)
+            holding = self.holdings.adopt(shard_id, new.epoch, sent_at, spread if taking else 0)
+            if not taking:
+                holding.saved_at = sent_at
+            if holding.acknowledged == new.checkpoint and holding.as_of in (None, new.as_of):
+                holding.acknowledged = None
+            if holding.gap in new.gap:
+                holding.gap = ""
+        elif shard_id in self.holdings.by_shard:
+            self._known.moved = True
+            if new.completed:
+                self.holdings.completed_here.add(shard_id)
+
+    def _write_refused(self, event: e.WriteRefused, now: float) -> tuple[str, ...]:
+        match event.instruction, event.current:
+            case (Create(new) | Take(new) | Save(new) | Release(new) as did, LeaseRow() as current):
+                if current == new:  # an earlier answer was lost: it is this worker's own write
+                    return self._write_done(e.WriteDone(did, now), now)
+                self.log.write(
+                    now, f"refused: {describe(did)}; {current.lease_owner} is at {current.version}"
                 )
-                self.ledger.remember(current)
-                self._fresh.add(current.shard_id)
+                self.ledger.remember(current, now)
+                self._known.fresh.add(current.shard_id)
+                return (new.shard_id,)
             case (Create(new) | Take(new) | Save(new) | Release(new), None):
-                self._note(now, f"the row of {new.shard_id} is gone")
+                self.log.write(now, f"the row of {new.shard_id} is gone")
                 self.ledger.missed(new.shard_id)
                 self.ledger.outdated.pop(new.shard_id, None)
+                return (new.shard_id,)
+            case (Delete(row), LeaseRow() as current):
+                self.ledger.remember(current, now)
+                return (row.shard_id,)
             case (Delete(row), None):
                 self.ledger.deleted(row.shard_id)
-            case (Renew() | RequestHandover(), Heartbeat() | None):
-                self._beat_stored = current  # mine, with its answer lost; or deleted by somebody
-                if current is not None:
-                    self._beat = replace(self._beat, count=max(current.count, self._beat.count))
+            case (Renew(), Heartbeat() | None as stored):
+                self.heartbeat.refused(stored)
             case (Forget(beat), None):
                 self.peers.forget(beat.worker)
-            case (Bump(), Header()):
-                self.saw_header(current)
+            case (Bump(), Header() as header):
+                self.ledger.read_header(header, now)
             case _:
                 pass
-
-    def unanswered(self, did: Instruction, now: float) -> None:
-        """Tell that nobody knows whether a write happened: the row is read before going on."""
-        match did:
-            case Create(new) | Take(new) | Save(new) | Release(new) | Delete(new):
-                self._note(now, f"no answer to: {said(did)}")
-                self._unverified.add(new.shard_id)
-            case _:
-                pass
-
-    # --- what is mine -----------------------------------------------------------------------
-
-    @property
-    def mine(self) -> Collection[str]:
-        """The shards whose rows name me, as far as I know."""
-        return self.ledger.owned.get(self.owner, ())
-
-    @property
-    def unowned(self) -> int:
-        """How many shards nobody has room for, because of capacities."""
-        return self._dealing.unowned
-
-    def working(self, now: float) -> bool:
-        """Say whether this worker may act at all: it renewed recently enough."""
-        return now < self._renewed_at + self.times.stop_seconds and not self._stalled(now)
-
-    def held(self, now: float) -> dict[str, Held]:
-        """Return the leases that I may work under at this moment."""
-        held: dict[str, Held] = {}
-        for shard_id in sorted(self.mine) if self.working(now) else ():
-            row, work = self.ledger.rows[shard_id], self._work.get(shard_id)
-            if shard_id in self._unverified:
-                continue
-            if work is None or work.epoch != row.epoch:
-                held[shard_id] = Held(row.epoch, row.checkpoint, row.as_of, finishing=False)
-            elif not work.ended:
-                position = work.acknowledged or row.checkpoint
-                finishing = shard_id in self._handovers.giving
-                held[shard_id] = Held(row.epoch, position, work.as_of or row.as_of, finishing)
-        return held
-
-    def succeeds(self, shard_id: str, epoch: int) -> bool:
-        """Say whether I hold a shard by a take that was conditional on this epoch."""
-        row, work = self.ledger.rows.get(shard_id), self._work.get(shard_id)
-        mine = row is not None and row.lease_owner == self.owner and not row.completed
-        return mine and work is not None and work.taken_at_epoch == epoch
-
-    def claim(self, shard_id: str, epoch: int) -> Take | None:
-        """Return the take with which a new incarnation goes on under exactly this epoch."""
-        row = self.ledger.rows.get(shard_id)
-        if row is None or row.completed or row.epoch != epoch or self.leaving:
-            return None
-        if row.lease_owner is not None and row.lease_owner not in self.peers.predecessors:
-            return None
-        return Take(taken(row, self.owner), row)
-
-    # --- for tests and error messages -------------------------------------------------------
-
-    def validate(self) -> None:
-        """Raise AssertionError if what this worker knows contradicts itself."""
-        problems = self.ledger.contradictions()
-        if not self._handovers.giving.keys() <= self._told.keys():
-            problems.append("promises what it does not work on")
-        if problems:
-            raise AssertionError(f"{self.owner}: {'; '.join(problems)}\n{self.story()}")
-
-    def story(self, shard_id: str = "") -> str:
-        """Tell the last things that happened here, a line each; of one shard if it is named."""
-        return "\n".join(line for line in self._story if shard_id in line)
+        return ()
 
     # --- the rules --------------------------------------------------------------------------
 
-    def _stalled(self, now: float) -> bool:
-        limit, signed = self.times.stall_seconds, self._signed_at
-        return limit is not None and signed is not None and now - signed > limit
+    def _renewal(self, now: float) -> Iterator[Renew]:
+        if self.run.state in {RunState.UNKNOWN, RunState.MISSING}:
+            return
+        asks = () if self.leaving else self._handovers.asked_at
+        renewal = self.heartbeat.renewal(now, len(self.mine), asks, self.leaving)
+        if renewal is not None:
+            yield renewal
 
-    def _notice_lapse(self, now: float) -> None:
-        lapsed = set() if self.working(now) else set(self.mine) - self._unverified
-        if lapsed:
-            self._note(now, f"could not renew in time: stopped {', '.join(sorted(lapsed))}")
-            self._unverified |= lapsed
-            self._making.doubtful |= lapsed
-
-    def _working_on(self, shard_id: str, epoch: int) -> Work | None:
-        row, work = self.ledger.rows.get(shard_id), self._work.get(shard_id)
-        mine = row is not None and row.lease_owner == self.owner and row.epoch == epoch
-        return work if mine and work is not None and work.epoch == epoch else None
-
-    def _saves(self, now: float) -> Iterator[Instruction]:
-        """Write down what was done: now and then, and at once when a lease ends."""
-        for shard_id in sorted(set(self.mine) - self._unverified):
-            row = self.ledger.rows[shard_id]
-            work = self._working_on(shard_id, row.epoch) or Work(row.epoch, now)
-            given_to = self._handovers.giving.get(shard_id) if work.finished else None
-            due = now - work.saved_at >= self.times.checkpoint_seconds
-            if not (due or work.ended or work.gap or self.leaving or given_to):
-                continue
-            new = with_gap(row, work.gap)
-            if work.acknowledged is not None:
-                new = advanced(new, work.acknowledged, work.as_of)
-            if work.ended:
-                yield Save(finished(row, new.gap), row)
-            elif self.leaving or given_to:
-                yield Release(one_write(released(new, given_to), row), row)
-            elif new is not row:
-                yield Save(one_write(new, row), row)
-        for shard_id in self.ledger.gaps if self._goes_on_after_gaps else ():
-            row = self.ledger.rows[shard_id]
-            free = row.lease_owner is None or self.peers.dead(row.lease_owner)
-            if row.lease_owner == self.owner or (free and self.peers.on_duty(shard_id)):
-                gap = f"{shard_id} vanished from the stream; it was read up to {row.checkpoint}"
-                yield Save(finished(row, gap), row)
+    def _decide(self, now: float, today: datetime) -> Iterator[Instruction]:
+        if not self.working(now) or self.header is None:
+            return
+        found: list[Instruction] = []
+        new = [i for i, h in self.holdings.by_shard.items() if h.parked is None]
+        if new and not self.leaving:
+            found.append(self._parked_keys_of(new))
+        if not self.leaving and self.run.state is RunState.RUNNING:
+            # First: what has no owner stands still, what was done does not.
+            found.extend(self._share(self.header, now))
+            retention = self.times.retention_seconds
+            found.extend(clean(self.ledger, self.peers, retention, now, today))
+        mine = set(self.mine) - self._known.unverified
+        found.extend(self._saves.due(mine, now, leaving=self.leaving))
+        if self.ledger.goes_on_after_gaps:
+            found.extend(self._saves.vanished())
+        if self._known.moved and not found:
+            found.append(Bump())
+        farewell = self.heartbeat.farewell()
+        if self.leaving and not self.mine and farewell is not None and not found:
+            found.append(farewell)
+        yield from found
 
     def _share(self, header: Header, now: float) -> Iterator[Instruction]:
-        """Make what is missing, take what is free, and ask for the rest of my share."""
-        made = self._making.make(header, self.ledger, self.peers, now)
-        yield from islice(made, self._restraint.most_to_make(now))
-        most = self._restraint.most_to_take(len(self.mine), now)
-        chosen = self._dealing.mine(self.ledger, self.peers, now)[:most]
-        takes = [i for i in chosen if i in self._fresh and i not in self._unverified]
-        self.must_read = len(takes) < len(chosen)
-        for shard_id in takes:
-            row = self.ledger.rows[shard_id]
-            yield Take(taken(row, self.owner), row)
+        """Create what is missing, take what is free, and ask for the rest of the share."""
+        ledger, peers, holdings = self.ledger, self.peers, self.holdings
+        if self._stream is not None:
+            created = self._missing.create(
+                header, ledger, peers, now,
+                service_time=self._service_time(now), retention=self._retention(),
+                heirs_of=holdings.completed_here | set(self.mine),
+            )  # fmt: skip
+            yield from islice(created, self._limits.most_to_create(now))
+        self._free.find(ledger, peers, now)
+        heirs = {
+            i for i in self._free.since
+            if any(p in holdings.completed_here for p in ledger.rows[i].parents)
+        }  # fmt: skip
+        chosen = self._free.mine(ledger, peers, now, first=heirs, avoided=holdings.avoided(now))
         if not chosen:
-            loads, level = self._dealing.loads(self.ledger, self.peers)
-            self._handovers.ask(self.ledger, self.peers, loads, level.level, now)
+            loads, level = self._free.loads(ledger, peers)
+            self._handovers.ask(ledger, peers, loads, level.level, now)
+            return
+        read = self._known.read_before_taking(self._free.since)
+        if read is not None:
+            yield read
+            return
+        for shard_id in islice(chosen, self._limits.most_to_take(len(self.mine), now)):
+            if shard_id in self._known.fresh and shard_id not in self._known.unverified:
+                yield self._take(ledger.rows[shard_id], now)
 
-    def _tell(self, now: float) -> Iterator[Start | Finish | Yield]:
-        held = self.held(now)
-        for shard_id, (epoch, _) in list(self._told.items()):
-            lease = held.get(shard_id)
-            if lease is None or lease.epoch != epoch:
-                del self._told[shard_id]
-                self._handovers.giving.pop(shard_id, None)
-                if self._working_on(shard_id, epoch) is None:
-                    self._work.pop(shard_id, None)
-                yield Yield(shard_id, epoch)
-        for shard_id, lease in held.items():
-            told = self._told.get(shard_id)
-            if told is None or (told[1] and not lease.finishing):
-                self._work_on(shard_id, lease.epoch, now).finished = False
-                yield Start(shard_id, lease.epoch, lease.checkpoint)
-            elif lease.finishing and not told[1]:
-                yield Finish(shard_id, lease.epoch)
-            self._told[shard_id] = (lease.epoch, lease.finishing)
+    def _take(self, row: LeaseRow, now: float) -> Take | Save:
+        if row.starts >= self.times.most_starts:
+            return Save(halted(row, too_many_starts(row)), row)
+        as_of = row.as_of
+        if self._stream is not None:
+            oldest = later_as_of(known_at=self._service_time(now), retention=self._retention())
+            as_of = inherited(as_of or oldest, self.ledger.as_of_parents(row.parents))
+        above = self.ledger.epoch_of_parents(row)
+        return Take(taken(row, self.owner, above, as_of=as_of), row)
 
-    def _work_on(self, shard_id: str, epoch: int, now: float) -> Work:
-        work = self._work.get(shard_id)
-        if work is None or work.epoch != epoch:
-            work = self._work[shard_id] = Work(epoch, saved_at=now)
-        return work
+    def _parked_keys_of(self, shard_ids: Iterable[str]) -> ReadParkedKeys:
+        rows, holdings = self.ledger.rows, self.holdings.by_shard
+        return ReadParkedKeys(
+            tuple((i, holdings[i].epoch, rows[i].parents) for i in shard_ids if i in rows)
+        )
 
-    def _after_write(self, new: LeaseRow, now: float) -> None:
-        shard_id = new.shard_id
-        if new.lease_owner == self.owner:
-            work = self._work_on(shard_id, new.epoch, now)
-            work.saved_at = now
-            if work.acknowledged == new.checkpoint:
-                work.acknowledged = None
-            if work.gap in new.gap:
-                work.gap = ""
-        elif shard_id in self._work:
-            del self._work[shard_id]
-            self._stirred = True
+    def _notice_lapse(self, now: float) -> Iterator[Stop]:
+        """Stop everything when the heartbeat was not renewed in time."""
+        if self.working(now):
+            return
+        for shard_id, holding in sorted(self.holdings.by_shard.items()):
+            if holding.stage is not Stage.STOPPED:
+                self.log.write(now, f"could not renew in time: stopped {shard_id}")
+                self._missing.doubtful.add(shard_id)
+                yield from self._calls.stop(shard_id, holding)
 
-    def _note(self, now: float, text: str) -> None:
-        self._story.append(f"{now:9.2f} {self.owner}: {text}")
+    def _disbelieve_ends(self, now: float) -> None:
+        """Drop the end of a shard that listings go on showing open: it is read on."""
+        for shard_id, holding in self.holdings.by_shard.items():
+            ended_at, closed_since = holding.ended_at, self.ledger.listing.closed_since
+            patience_seconds = _UNBELIEVED_LEASES * self.times.lease_seconds
+            if ended_at is None or now - ended_at < patience_seconds:
+                continue
+            if closed_since(shard_id, ended_at) is False:
+                self.log.write(now, f"{shard_id} is listed open after its end: reading on")
+                holding.ended_at, holding.failed = None, "its end was not confirmed"
+
+    def _promise(self) -> None:
+        at_work = {i for i, h in self.holdings.by_shard.items() if h.stage in AT_WORK}
+        mine = set[str]() if self.leaving else at_work.intersection(self.mine)
+        self._handovers.promise(mine, at_work, self.peers)
+
+    def _shards_of_mine(self) -> Collection[str]:
+        return dict.fromkeys((*self.holdings.by_shard, *sorted(self.mine)))
+
+    def _listing_wanted(self) -> bool:
+        ended = (h.ended_at is not None for h in self.holdings.by_shard.values())
+        return bool(self.ledger.listing.holes) or any(ended)
+
+    def _service_time(self, now: float) -> datetime:
+        described, at = self._described()
+        return described.service_time + timedelta(seconds=max(0.0, now - at))
+
+    def _retention(self) -> timedelta:
+        return timedelta(seconds=self._described()[0].retention_seconds)
+
+    def _described(self) -> tuple[e.StreamDescribed, float]:
+        if self._stream is None:
+            raise AssertionError("the stream was not described yet")
+        return self._stream

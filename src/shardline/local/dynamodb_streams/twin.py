@@ -63,6 +63,7 @@ class DynamoDBTwin:
             # A disabled stream can be read until its records are trimmed.
             active=True,
             retention_seconds=RETENTION_MS // 1000,
+            service_time=self._clock.now(),
         )
 
     def list_shards(self) -> tuple[Shard, ...]:

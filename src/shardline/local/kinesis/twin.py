@@ -148,6 +148,7 @@ class KinesisTwin:
             created_at=datetime.fromtimestamp(stream.created_ms / 1000, UTC),
             active=stream.status in ("ACTIVE", "UPDATING"),
             retention_seconds=stream.retention_hours * 3600,
+            service_time=self.clock.now(),
         )
 
     def list_shards(self) -> tuple[Shard, ...]:

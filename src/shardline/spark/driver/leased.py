@@ -186,13 +186,13 @@ class LeasedOwner:
         """
         if self._running and not self._left and self._monotonic() >= self._leave_at:
             self._coordinator.leave()
-            self._left = not self._coordinator.leasing.mine
+            self._left = not self._coordinator.state.mine
             self._leave_at = self._monotonic() + _LEAVE_AGAIN_SECONDS
         if self._only_one is not None:
             Path(self._only_one.name).unlink(missing_ok=True)
         return self._left or not self._running
 
-    def _held(self) -> dict[str, Held]:
+    def _held(self) -> Mapping[str, Held]:
         if not self._running:
             self._coordinator.tick()
             self._run()
@@ -214,19 +214,10 @@ class LeasedOwner:
         return {k: v for k, v in ranges.items() if k in held and held[k].epoch == v.epoch}
 
     def _resumed(self, ranges: Confirmed) -> Confirmed:
-        """Take over what an earlier process of this worker had planned, where that is certain.
-
-        The take must have been conditional on the epoch under which the range was planned, and
-        the table's checkpoint must be where the range begins: then the same records follow.
-        """
-        resumed = self._coordinator.resume({k: item.epoch for k, item in ranges.items()})
+        """Return nothing: each process is a worker of its own, and reads on from the table."""
+        del ranges
         self._run()
-        held = self._coordinator.held()
-        return {
-            shard_id: replace(item, epoch=held[shard_id].epoch)
-            for shard_id, item in ranges.items()
-            if shard_id in resumed and shard_id in held and held[shard_id].checkpoint == item.after
-        }
+        return {}
 
     def _finish(self, shard_id: str, epoch: int) -> None:
         try:
@@ -249,7 +240,7 @@ class LeasedOwner:
             said = f"behind {gap.after}, noticed {gap.noticed_at.isoformat()}: {gap.reason}"
             try:
                 if item is not None:
-                    self._coordinator.record_gap(gap.shard_id, item.epoch, said)
+                    self._coordinator.note_gap(gap.shard_id, item.epoch, said)
             except LeaseLost as lost:
                 _warn(lost)
         self._known_gaps = committed.gaps

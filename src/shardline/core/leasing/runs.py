@@ -1,0 +1,67 @@
+"""The row of a run: what the launcher of a set of workers tells them, through the lease table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One start of an app by a launcher. Its key is (app_name, run_id): it may read many streams.
+
+    The row is kept for days after the run, so that a task that starts late still finds it.
+    """
+
+    app_name: str
+    run_id: str
+    created_at: datetime
+    workers: int = 0
+    """How many workers the launcher wants."""
+    renewed: int = 0
+    """Moves as long as the launcher lives. It is not a time: observe it on your own clock."""
+    stopping: bool = False
+    """Set once, and never cleared: workers of this run end."""
+
+
+class RunState(Enum):
+    """What a worker makes of its run's row."""
+
+    UNKNOWN = "unknown"
+    """It was not read yet: the worker takes nothing."""
+    RUNNING = "running"
+    MISSING = "missing"
+    """The table that the worker opened has no such row: probably it is another table."""
+    STOPPING = "stopping"
+    ABANDONED = "abandoned"
+    """The launcher has not renewed the row for too long."""
+
+
+class RunObserver:
+    """Observes the row of a run on the worker's own clock. Without a run it is always running."""
+
+    def __init__(self, run_id: str | None, abandon_seconds: float) -> None:
+        self._abandon_seconds = abandon_seconds
+        self._renewed: int | None = None
+        self._since = 0.0
+        self.state = RunState.UNKNOWN if run_id is not None else RunState.RUNNING
+
+    def read(self, run: Run | None, now: float) -> None:
+        """Record the row as just read. A worker that is to end never runs again."""
+        if self.state in {RunState.STOPPING, RunState.ABANDONED}:
+            return
+        if run is None:
+            self.state = RunState.MISSING
+            return
+        if run.renewed != self._renewed:
+            self._renewed, self._since = run.renewed, now
+        if run.stopping:
+            self.state = RunState.STOPPING
+        elif now - self._since > self._abandon_seconds:
+            self.state = RunState.ABANDONED
+        else:
+            self.state = RunState.RUNNING

@@ -1,0 +1,80 @@
+"""The actor that renews a worker's heartbeat and reads the row of its run, and nothing else."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from shardline.core.leasing import events as e
+from shardline.core.leasing.runs import RunState
+from shardline.errors import ConfigurationError, ShardlineError
+from shardline.leases.port import TableUnavailable
+from shardline.services.steps import Pause
+
+if TYPE_CHECKING:
+    from shardline.leases.member import Member
+    from shardline.services.steps import Steps
+
+logger = logging.getLogger(__name__)
+
+_RUN_SECONDS: Final = 1.0
+_TRIES: Final = 3
+"""A refusal shows what is stored: a renewal whose answer was lost, or nothing."""
+
+
+class Heartbeats:
+    """Renews a heartbeat. No call of any other actor can delay it."""
+
+    def __init__(self, member: Member, run_id: str | None) -> None:
+        self._member = member
+        self._run_id = run_id
+        self._run_read_at = float("-inf")
+
+    def steps(self) -> Steps[None]:
+        """Renew when it is time, until the member ends."""
+        while self._member.error is None and not self._member.state.leaving:
+            yield from self.round()
+            yield Pause(self.rest_seconds())
+
+    def round(self) -> Steps[None]:
+        """Read the run's row before the first heartbeat; renew if it is time."""
+        member = self._member
+        try:
+            if member.state.run.state is RunState.UNKNOWN:
+                yield from self._read_run()
+            yield from self.renew()
+            yield from self._read_run()
+        except TableUnavailable as error:
+            logger.warning("%s could not renew its heartbeat: %s", member.state.owner, error)
+        except ShardlineError as error:
+            member.error = error
+        member.handle(e.TimePassed())
+
+    def renew(self) -> Steps[None]:
+        """Write the next heartbeat if it is time."""
+        for _ in range(_TRIES):
+            renewals = self._member.handle(e.RenewalDue())
+            if not renewals:
+                return
+            for renewal in renewals:
+                yield from self._member.write(renewal)
+
+    def rest_seconds(self) -> float:
+        """Return how long to wait until the next round."""
+        times = self._member.state.times
+        return min(_RUN_SECONDS, times.renew_seconds / 3)
+
+    def _read_run(self) -> Steps[None]:
+        member = self._member
+        if self._run_id is None or member.clock() - self._run_read_at < _RUN_SECONDS:
+            return
+        app_name = member.space[0]
+        run = yield partial(member.table.read_run, app_name, self._run_id)
+        self._run_read_at = member.clock()
+        member.handle(e.RunRead(run))
+        if member.state.run.state is RunState.MISSING:
+            raise ConfigurationError(
+                f"run {self._run_id} of app {app_name!r} is not in {member.table.address}: does "
+                "every worker open the same table as the launcher? A file on each machine is not"
+            )

@@ -1,0 +1,108 @@
+"""One worker's membership in an app on a stream: the state, and how events reach it.
+
+Three actors share a member: heartbeats, rows, listings (see `coordinator`). Each runs steps of its
+own, so that none waits for another; the state is changed only between their calls.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from shardline.core.leasing import events as e
+from shardline.core.leasing.instructions import Bump, Finish, Instruction, Start, Stop
+from shardline.leases.port import Conflict, TableUnavailable
+from shardline.leases.writes import write_of
+
+if TYPE_CHECKING:
+    from collections import deque
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from shardline.core.leasing.holdings import Held
+    from shardline.core.leasing.instructions import ToWorker
+    from shardline.core.leasing.rows import Header
+    from shardline.core.leasing.state import LeaseState
+    from shardline.errors import ShardlineError
+    from shardline.leases.port import LeaseTable
+    from shardline.services.steps import Steps
+
+
+class ShardWork(Protocol):
+    """What a worker does with its leases. Called from the coordinator's threads; returns soon.
+
+    While the table hangs those threads may hang too: check `Coordinator.valid_until` before each
+    delivery.
+    """
+
+    def start(self, shard_id: str, epoch: int, lease: Held) -> None:
+        """Start work on a shard at its checkpoint, under an epoch that was never started before."""
+
+    def finish(self, shard_id: str, epoch: int) -> None:
+        """Begin nothing new in a shard, and call `Coordinator.finish` when nothing runs in it."""
+
+    def stop(self, shard_id: str, epoch: int) -> None:
+        """Stop at once: the lease is gone, or is about to be released."""
+
+
+class Member:
+    """The state of one worker, the table it writes to, and the worker that it tells."""
+
+    def __init__(
+        self,
+        state: LeaseState,
+        table: LeaseTable,
+        space: tuple[str, str],
+        work: ShardWork | None,
+        clock: Callable[[], float],
+        today: Callable[[], datetime],
+    ) -> None:
+        self.state = state
+        self.table = table
+        self.space = space
+        """(app_name, stream_name)."""
+        self.clock = clock
+        self.today = today
+        self.queued: deque[ToWorker] | None = None
+        """Calls to the worker that wait until the lock is free; None: they are made at once."""
+        self.error: ShardlineError | None = None
+        """Why this worker cannot go on; None while it can."""
+        self._work = work
+
+    def handle(self, event: e.Event) -> list[Instruction]:
+        """Hand an event to the state, pass calls on to the worker, and return the rest."""
+        others: list[Instruction] = []
+        for instruction in self.state.handle(event, self.clock()):
+            if not isinstance(instruction, Start | Finish | Stop):
+                others.append(instruction)
+            elif self.queued is not None:
+                self.queued.append(instruction)
+            else:
+                self.call_worker(instruction)
+        return others
+
+    def call_worker(self, instruction: ToWorker) -> None:
+        """Make a call to the worker."""
+        if self._work is None:
+            return
+        match instruction:
+            case Start(shard_id, epoch, lease):
+                self._work.start(shard_id, epoch, lease)
+            case Finish(shard_id, epoch):
+                self._work.finish(shard_id, epoch)
+            case Stop(shard_id, epoch):
+                self._work.stop(shard_id, epoch)
+
+    def write(self, instruction: Instruction) -> Steps[None]:
+        """Write, and hand what became of it to the state; a write without an answer raises."""
+        sent_at = self.clock()
+        header: Header | None = None
+        try:
+            answer = yield write_of(instruction, self.table, self.state.header)
+            header = answer if isinstance(instruction, Bump) else None
+        except Conflict as conflict:
+            self.handle(e.WriteRefused(instruction, conflict.current))
+        except TableUnavailable:
+            self.handle(e.WriteUnanswered(instruction))
+            raise
+        else:
+            self.handle(e.WriteDone(instruction, sent_at, header))

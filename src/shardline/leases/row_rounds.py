@@ -1,0 +1,266 @@
+"""The actor that reads rows and writes what the rules say. It makes no call to the stream.
+
+What is read: the header row about once a second; on every renewal, and when the header's counter
+moved, all heartbeats, one page of rows in turn, and single rows that matter now. So reads grow
+with the number of workers, never with the number of shards. The whole table is read at the start,
+by a worker that lacks its share, and when much is free.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from shardline.core.leasing import events as e
+from shardline.core.leasing.instructions import ReadParkedKeys, ReadRows, ScanRows
+from shardline.core.leasing.parked_keys import inherited_keys
+from shardline.core.leasing.rows import EPOCHS_PER_MOVE, Header
+from shardline.core.positions import TRIM_HORIZON, AtTime, Latest, TrimHorizon
+from shardline.errors import ConfigurationError, ShardlineError
+from shardline.leases.port import Conflict, TableUnavailable
+from shardline.services.steps import Pause
+
+if TYPE_CHECKING:
+    from shardline.core.leasing.instructions import Instruction
+    from shardline.core.leasing.rows import LeaseRow
+    from shardline.leases.member import Member
+    from shardline.services.steps import Steps
+
+logger = logging.getLogger(__name__)
+
+_PAGE_ROWS: Final = 200
+_SCAN_ROWS: Final = 1000
+_DECISIONS_PER_ROUND: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a worker found when it opened the table: whether its app is new, and where it begins."""
+
+    table_created: bool
+    """True if this worker created the table."""
+    app_created: bool
+    """True if this worker created the app's rows on this stream: nothing was read before."""
+    start: TrimHorizon | AtTime | None = None
+    """Where a new app begins; None for one that goes on at its checkpoints."""
+
+    def __str__(self) -> str:
+        if not self.app_created:
+            return "going on at the checkpoints in the lease table"
+        where = "the oldest record" if not isinstance(self.start, AtTime) else str(self.start.time)
+        table = "a new lease table" if self.table_created else "a lease table without this app"
+        return f"{table}: starting at {where}"
+
+
+class RowRounds:
+    """Reads rows, decides and writes, in rounds."""
+
+    def __init__(
+        self,
+        member: Member,
+        start: TrimHorizon | Latest | AtTime,
+        *,
+        expect_app: bool,
+        time_resolution_seconds: int,
+    ) -> None:
+        self._member = member
+        self._start = start
+        self._expect_app = expect_app
+        self._time_resolution_seconds = time_resolution_seconds
+        self._table_created = False
+        self._rows_at_join: tuple[LeaseRow, ...] | None = None
+        self._moves_seen = -1
+        self._read_at = self._scanned_at = float("-inf")
+        self._next_after: str | None = None
+        self._unowned = 0
+        self.origin: Origin | None = None
+        """What was found at the start; None until the app's header row is known."""
+
+    def steps(self) -> Steps[None]:
+        """Read and write again and again, until the member ends."""
+        while self._member.error is None and not self._member.state.leaving:
+            yield from self.round()
+            yield Pause(self.rest_seconds())
+
+    def round(self) -> Steps[None]:
+        """Read, decide, write; what fails is tried again in the next round."""
+        member = self._member
+        try:
+            if self._rows_at_join is None:
+                yield from self._join()
+            yield from self._read()
+            if self.origin is not None:
+                yield from self.act()
+        except TableUnavailable as error:
+            logger.warning("%s: %s; trying again", member.state.owner, error)
+        except ShardlineError as error:
+            member.error = error
+        member.handle(e.TimePassed())
+
+    def rest_seconds(self) -> float:
+        """Return how long to wait until the next round: not past the moment when one is dead."""
+        state, now = self._member.state, self._member.clock()
+        suspect_in_seconds = state.peers.next_suspect_at(now) - now
+        return min(state.times.tick_seconds, suspect_in_seconds)
+
+    def act(self) -> Steps[None]:
+        """Do what the rules say, until there is nothing more to do."""
+        member, state = self._member, self._member.state
+        for _ in range(_DECISIONS_PER_ROUND):
+            decided = member.handle(e.DecisionDue(member.today()))
+            if not decided:
+                break
+            for instruction in decided:
+                if not state.working(member.clock()):
+                    return
+                yield from self._carry_out(instruction)
+        if state.unowned != self._unowned:
+            self._unowned = state.unowned
+            logger.warning(
+                "shards of %s without an owner: %d; every worker is at its capacity, add workers",
+                member.space[1],
+                state.unowned,
+            )
+
+    # --- parts of a round -------------------------------------------------------------------
+
+    def _join(self) -> Steps[None]:
+        """Prepare the table, and read everything once."""
+        member = self._member
+        self._table_created = yield member.table.prepare
+        rows = yield from self._scan()
+        beats = yield partial(member.table.read_heartbeats, *member.space)
+        member.handle(e.HeartbeatsRead(beats))
+        self._rows_at_join = rows
+
+    def _read(self) -> Steps[None]:
+        """Read what may have changed."""
+        member, state = self._member, self._member.state
+        member.handle(e.RoundBegun())
+        yield from self._read_header()
+        if state.header is None:
+            return
+        moved, self._moves_seen = state.header.moves != self._moves_seen, state.header.moves
+        due = member.clock() - self._read_at >= state.times.renew_seconds
+        if not (due or moved or state.peers.suspects(member.clock())):
+            return
+        beats = yield partial(member.table.read_heartbeats, *member.space)
+        member.handle(e.HeartbeatsRead(beats))
+        for worker in state.peers.suspects(member.clock()):
+            beat = yield partial(member.table.read_heartbeat, *member.space, worker)
+            member.handle(e.HeartbeatRead(worker, beat))
+        scan_due = member.clock() - self._scanned_at >= state.times.renew_seconds
+        if scan_due and state.must_scan():
+            yield from self._scan()
+        else:
+            after = self._next_after
+            page = yield partial(member.table.scan_rows, *member.space, after, _PAGE_ROWS)
+            self._next_after = page.next_after
+            member.handle(e.RowsScanned(page.rows, after, page.next_after))
+        yield from self.read_rows(tuple(state.wanted_rows()))
+        self._read_at = member.clock()
+
+    def read_rows(self, shard_ids: tuple[str, ...]) -> Steps[None]:
+        """Read single rows consistently."""
+        member = self._member
+        if shard_ids:
+            rows = yield partial(member.table.read_rows, *member.space, shard_ids)
+            member.handle(e.RowsRead(shard_ids, rows))
+
+    def _scan(self) -> Steps[tuple[LeaseRow, ...]]:
+        """Read all rows."""
+        member = self._member
+        rows: list[LeaseRow] = []
+        after: str | None = None
+        while True:
+            page = yield partial(member.table.scan_rows, *member.space, after, _SCAN_ROWS)
+            rows.extend(page.rows)
+            after = page.next_after
+            if after is None:
+                self._scanned_at = member.clock()
+                member.handle(e.RowsScanned(tuple(rows)))
+                return tuple(rows)
+
+    def _read_header(self) -> Steps[None]:
+        """Read the header row; create or replace it where that is due."""
+        member, state = self._member, self._member.state
+        stored: Header | None = yield partial(member.table.read_header, *member.space)
+        stream = state.stream
+        if stream is None or not stream.active:
+            return
+        created_at = stream.created_at
+        created = stored is None or stored.stream_created_at < created_at
+        if created:
+            header = self._new_header(stored, created_at)
+            try:
+                yield partial(member.table.create_header, header, stored)
+            except Conflict as conflict:
+                if not isinstance(conflict.current, Header):
+                    raise TableUnavailable("the header row changes at this moment") from conflict
+                header, created = conflict.current, False
+            stored = header
+        if self.origin is None and stored is not None:
+            new = created and not self._rows_at_join
+            start = stored.start if isinstance(stored.start, TrimHorizon | AtTime) else None
+            self.origin = Origin(self._table_created, new, start if new else None)
+            logger.info("%s joined %s: %s", state.owner, member.space[1], self.origin)
+        if stored is not None:
+            member.handle(e.HeaderRead(stored))
+
+    def _new_header(self, stored: Header | None, created_at: object) -> Header:
+        member, state = self._member, self._member.state
+        stream, rows = state.stream, self._rows_at_join or ()
+        if stream is None:
+            raise AssertionError("the stream was not described yet")
+        seen = stored or state.header
+        generation = max((row.epoch // EPOCHS_PER_MOVE for row in rows), default=0)
+        moves = max(generation, seen.moves if seen else 0)
+        if seen is not None and seen.stream_created_at == created_at:
+            # Somebody deleted it. Others moved it on since it was read, but not that often.
+            return replace(seen, moves=moves + EPOCHS_PER_MOVE)
+        header = Header(*member.space, stream.created_at, TRIM_HORIZON, moves=moves + 1)
+        if stored is not None:
+            return header
+        if not rows and self._expect_app:
+            raise ConfigurationError(
+                f"app {member.space[0]!r} was expected on {member.space[1]}, but "
+                f"{member.table.address} holds nothing of it: check the address of the lease table"
+            )
+        if not isinstance(self._start, Latest):
+            return replace(header, start=self._start, settled=bool(rows))
+        since = stream.service_time.timestamp()
+        floor = since - since % self._time_resolution_seconds
+        start = AtTime(stream.service_time.fromtimestamp(floor, stream.service_time.tzinfo))
+        return replace(header, start=start, settled=bool(rows), latest=True)
+
+    def _carry_out(self, instruction: Instruction) -> Steps[None]:
+        match instruction:
+            case ReadRows(shard_ids):
+                yield from self.read_rows(shard_ids)
+            case ScanRows():
+                yield from self._scan()
+            case ReadParkedKeys(shards):
+                yield from self._read_parked_keys(shards)
+            case _:
+                yield from self._member.write(instruction)
+
+    def _read_parked_keys(
+        self, shards: tuple[tuple[str, int, tuple[str, ...]], ...]
+    ) -> Steps[None]:
+        """Read the parked keys of shards before work starts; a child inherits its parents'."""
+        member = self._member
+        ids = tuple(
+            dict.fromkeys(i for shard_id, _, parents in shards for i in (shard_id, *parents))
+        )
+        rows = yield partial(member.table.read_parked_keys, *member.space, ids)
+        for shard_id, epoch, parents in shards:
+            keys = {row.key for row in rows if row.shard_id == shard_id}
+            try:
+                for new in inherited_keys(shard_id, parents, epoch, rows):
+                    yield partial(member.table.park_key, new, member.state.owner)
+                    keys.add(new.key)
+            except Conflict:
+                continue  # the lease is gone: its row says so when it is read next
+            member.handle(e.ParkedKeysRead(shard_id, epoch, frozenset(keys)))

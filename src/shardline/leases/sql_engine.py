@@ -1,0 +1,97 @@
+"""Connections to SQLite and PostgreSQL: nothing waits for ever, and no password is shown."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import unquote
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+from shardline.errors import ConfigurationError
+
+_HIDDEN: Final = "***"
+_SECRET_OPTIONS: Final = ("password", "passfile", "sslpassword", "sslkey")
+
+
+def make_engine(url: str, wait_seconds: float) -> sa.Engine:
+    """Return an engine whose every call ends within a few times `wait_seconds`."""
+    try:
+        parsed = sa.make_url(url)
+        if parsed.drivername == "postgresql":
+            parsed = parsed.set(drivername="postgresql+psycopg")
+        options = _postgresql_options(wait_seconds) if "postgresql" in parsed.drivername else {}
+        engine = sa.create_engine(
+            parsed, pool_pre_ping=True, pool_timeout=wait_seconds, connect_args=options
+        )
+    except (ArgumentError, NoSuchModuleError, ValueError):
+        raise ConfigurationError(
+            "that is not the address of a lease table: write sqlite:///FILE, "
+            "postgresql://USER@HOST/DATABASE or dynamodb://TABLE"
+        ) from None
+    except ImportError as error:
+        raise ConfigurationError(
+            "PostgreSQL needs a driver: pip install 'shardline[postgresql]'"
+        ) from error
+    if engine.dialect.name == "sqlite":
+        event.listen(engine, "connect", _prepare_sqlite(wait_seconds))
+        event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def shown_address(url: sa.URL) -> str:
+    """Return an address for people: passwords are hidden, wherever they stand."""
+    hidden = {name: _HIDDEN for name in url.query if name.lower() in _SECRET_OPTIONS}
+    return (
+        url.update_query_dict(hidden)
+        .render_as_string(hide_password=True)
+        .replace("postgresql+psycopg", "postgresql")
+    )
+
+
+def without_secrets(text: str, url: sa.URL) -> str:
+    """Return a driver's message without any password of the address."""
+    secrets = {str(url.password or "")}
+    for name, value in url.query.items():
+        if name.lower() in _SECRET_OPTIONS:
+            secrets.update([value] if isinstance(value, str) else value)
+    for secret in sorted(secrets, key=len, reverse=True):
+        for form in {secret, unquote(secret)} - {""}:
+            text = text.replace(form, _HIDDEN)
+    return text
+
+
+def _postgresql_options(wait_seconds: float) -> dict[str, Any]:
+    """Return deadlines on both sides: of the server for a statement, of the client for silence."""
+    wait_ms = int(wait_seconds * 1000)
+    return {
+        "connect_timeout": max(2, int(wait_seconds)),
+        "tcp_user_timeout": wait_ms,
+        "keepalives": 1,
+        "keepalives_idle": max(1, int(wait_seconds)),
+        "keepalives_interval": 1,
+        "keepalives_count": 3,
+        "options": f"-c statement_timeout={wait_ms} -c lock_timeout={wait_ms} "
+        f"-c idle_in_transaction_session_timeout={4 * wait_ms}",
+    }
+
+
+def _begin_sqlite(connection: sa.Connection) -> None:
+    """Begin as a reader or as a writer: a reader that becomes a writer may be refused at once.
+
+    A reader takes no lock: a process that is frozen while it holds one stops all others.
+    """
+    reads = connection.get_execution_options().get("reads", False)
+    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+
+
+def _prepare_sqlite(wait_seconds: float) -> Any:
+    def on_connect(connection: Any, _record: object) -> None:
+        connection.isolation_level = None  # the driver must not begin transactions of its own
+        connection.execute(f"PRAGMA busy_timeout = {int(wait_seconds * 1000)}")
+        connection.execute("PRAGMA journal_mode = WAL")
+        # An answered checkpoint survives power loss.
+        connection.execute("PRAGMA synchronous = FULL")
+
+    return on_connect
