@@ -25,10 +25,11 @@ _READ_TIMEOUT_SECONDS: Final = 10.0
 class LetterWriter(Protocol):
     """What a delivery needs of a place for dead letters."""
 
-    def write(self, batch: ShardBatch, reason: str) -> tuple[str, ...]:
+    def write(self, batch: ShardBatch, reason: str, *, parked: bool = False) -> tuple[str, ...]:
         """Write a letter for each record; return their ids, in order, when all are durable.
 
-        To write the same records again changes nothing but their reason and fence.
+        `parked` says that the records' keys are parked, or are parked next. To write the same
+        records again changes nothing but their reason and fence.
         """
 
 

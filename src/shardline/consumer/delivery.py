@@ -52,6 +52,9 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+FOLLOWS: Final = "its key is parked"
+"""The reason in the letter of a record that was not tried."""
+
 
 class Cancelled(ShardlineError):
     """The lease is gone: the rest of the page belongs to another worker."""
@@ -136,7 +139,7 @@ class Delivery:
             if followers.num_rows:
                 if self._letters is None:
                     return Halted(f"{len(self._parked)} keys are parked, and {_NO_PLACE}")
-                yield from self._put_aside(self._letters, followers, "its key is parked")
+                yield from self._put_aside(self._letters, followers, FOLLOWS, parked=True)
                 dead_lettered += followers.num_rows
             if not part.num_rows:
                 continue
@@ -156,7 +159,9 @@ class Delivery:
                 return Halted("; ".join(filter(None, [_reason(error), decision.because])))
             if self._letters is None:
                 return Halted(f"{_reason(error)}; {_NO_PLACE}")
-            ids = yield from self._put_aside(self._letters, part, _reason(error))
+            ids = yield from self._put_aside(
+                self._letters, part, _reason(error), parked=decision.park
+            )
             dead_lettered += part.num_rows
             if decision.park:
                 yield from self._park_key(part, ids[0])
@@ -189,9 +194,9 @@ class Delivery:
         raise AssertionError("unreachable")
 
     def _put_aside(
-        self, letters: LetterWriter, part: pa.RecordBatch, reason: str
+        self, letters: LetterWriter, part: pa.RecordBatch, reason: str, *, parked: bool
     ) -> Steps[tuple[str, ...]]:
-        write = partial(letters.write, self._batch(part), reason)
+        write = partial(letters.write, self._batch(part), reason, parked=parked)
         ids: tuple[str, ...] = yield from self._until_done(write, "write dead letters")
         self._warn(f"put {part.num_rows} records aside: {reason}")
         return ids

@@ -104,8 +104,12 @@ class Letters:
     """A letter box in memory."""
 
     written: list[tuple[Fence, list[int], str]] = field(default_factory=list)
+    parked: list[int] = field(default_factory=list)
+    """The records of parked keys among them."""
 
-    def write(self, batch: ShardBatch, reason: str) -> tuple[str, ...]:
+    def write(self, batch: ShardBatch, reason: str, *, parked: bool = False) -> tuple[str, ...]:
+        if parked:
+            self.parked += numbers_in(batch)
         self.written.append((batch.fence, numbers_in(batch), reason))
         return tuple(f"{batch.shard_id}/{number}" for number in numbers_in(batch))
 

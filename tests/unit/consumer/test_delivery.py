@@ -117,6 +117,7 @@ def test_one_bad_record_of_many_is_found_by_halving_and_put_aside() -> None:
         ([700], "ValueError: no 700 please")
     ]
     assert consumer.failed == [(700, "no 700\nplease")]
+    assert letters.parked == []
     assert len(consumer.tried) <= 2 + 2 * 10 + 2
     fences = sorted([*(f for f, _ in consumer.tried), *(f for f, _, _ in letters.written)])
     assert fences_rise(fences)
@@ -141,7 +142,7 @@ def test_the_later_records_of_a_failed_key_follow_it_and_other_keys_go_on() -> N
     assert run_all(work.deliver_steps(records)) == Done(3, dead_lettered=2, retries=4)
     assert run_all(work.deliver_steps(page(("a", 6), ("b", 7)))) == Done(1, dead_lettered=1)
     assert consumer.processed == [1, 2, 4, 7]
-    assert letters.numbers == [3, 5, 6]
+    assert letters.numbers == letters.parked == [3, 5, 6]
     assert [reason for *_, reason in letters.written][1:] == ["its key is parked"] * 2
     assert rows == [("a", f"{SHARD}/3")]
     assert work.parked == {"a"}
@@ -152,9 +153,9 @@ def test_the_letter_is_written_before_the_key_is_parked_and_both_before_the_page
     order: list[str] = []
 
     class Box(Letters):
-        def write(self, batch: ShardBatch, reason: str) -> tuple[str, ...]:
+        def write(self, batch: ShardBatch, reason: str, *, parked: bool = False) -> tuple[str, ...]:
             order.append("letter")
-            return super().write(batch, reason)
+            return super().write(batch, reason, parked=parked)
 
     consumer = Recorder(DeadLetter(TO, per="key", attempts=1), fails=always)
     work = Delivery(
@@ -220,11 +221,11 @@ def test_a_letter_that_cannot_be_written_is_tried_until_it_can() -> None:
     class Shaky(Letters):
         refused = 0
 
-        def write(self, batch: ShardBatch, reason: str) -> tuple[str, ...]:
+        def write(self, batch: ShardBatch, reason: str, *, parked: bool = False) -> tuple[str, ...]:
             if self.refused < 9:
                 self.refused += 1
                 raise OSError("disk full")
-            return super().write(batch, reason)
+            return super().write(batch, reason, parked=parked)
 
     log: list[Any] = []
     letters = Shaky()

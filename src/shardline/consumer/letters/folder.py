@@ -27,9 +27,9 @@ class FolderOfLetters:
         self._folder = Path(folder)
         self._origin = origin
 
-    def write(self, batch: ShardBatch, reason: str) -> tuple[str, ...]:
+    def write(self, batch: ShardBatch, reason: str, *, parked: bool = False) -> tuple[str, ...]:
         """Append the letters to the shard's file."""
-        letters = list(letters_for(batch, reason, self._origin, datetime.now(UTC)))
+        letters = letters_for(batch, reason, self._origin, datetime.now(UTC), parked=parked)
         name = _file_name(self._origin.stream, batch.shard_id)
         self._append(name, (letter.to_bytes() for letter in letters))
         return tuple(letter.id for letter in letters)

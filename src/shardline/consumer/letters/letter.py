@@ -26,7 +26,7 @@ from shardline.errors import ConfigurationError
 from shardline.services.wire.columns import DYNAMODB_COLUMNS, KINESIS_COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from shardline.consumer.consumer import ShardBatch
 
@@ -58,6 +58,8 @@ class Letter:
     shard_id: str
     key: str
     """The partition key, or the hash key's value in the service's JSON: what a key is parked by."""
+    parked: bool
+    """True if the key was parked with this letter, or before it."""
     fence: Fence
     """Of the write: a letter that is written again has a higher one."""
     reason: str
@@ -95,6 +97,7 @@ class Letter:
                 "stream": self.stream,
                 "shardId": self.shard_id,
                 "key": self.key,
+                "parked": self.parked,
                 "fence": list(self.fence),
                 "reason": self.reason,
                 "writtenAt": self.written_at,
@@ -122,25 +125,31 @@ class Redriven:
         )
 
 
-def letters_for(batch: ShardBatch, reason: str, origin: Origin, at: datetime) -> Iterator[Letter]:
-    """Yield a letter for each record of a batch."""
+def letters_for(
+    batch: ShardBatch, reason: str, origin: Origin, at: datetime, *, parked: bool = False
+) -> list[Letter]:
+    """Return a letter for each record of a batch."""
     try:
         keys = keys_of(batch.arrow, origin.hash_key).to_pylist()
     except ConfigurationError:  # A letter is written in any case: the whole key is as good.
         keys = batch.arrow.column("keys").to_pylist()
-    for key, row in zip(keys, batch.arrow.to_pylist(), strict=True):
-        place = (row["sequenceNumber"], str(row.get("subSequenceNumber", 0)))
-        yield Letter(
-            id="/".join(filter(None, (origin.app, origin.stream, batch.shard_id, *place))),
+    prefix = "/".join(filter(None, (origin.app, origin.stream, batch.shard_id)))
+    reason = reason[:LONGEST_REASON].encode(errors="backslashreplace").decode()
+    return [
+        Letter(
+            id=f"{prefix}/{row['sequenceNumber']}/{row.get('subSequenceNumber', 0)}",
             app=origin.app,
             stream=origin.stream,
             shard_id=batch.shard_id,
             key=key,
+            parked=parked,
             fence=batch.fence,
-            reason=reason[:LONGEST_REASON].encode(errors="backslashreplace").decode(),
+            reason=reason,
             written_at=at.isoformat(timespec="milliseconds"),
             record={name: _to_json(value) for name, value in row.items()},
         )
+        for key, row in zip(keys, batch.arrow.to_pylist(), strict=True)
+    ]
 
 
 def records_of_letters(letters: Iterable[Letter]) -> pa.RecordBatch:
@@ -276,6 +285,7 @@ def _letter(document: dict[str, Any]) -> Letter:
         stream=document["stream"],
         shard_id=document["shardId"],
         key=document["key"],
+        parked=document["parked"],
         fence=Fence(*document["fence"]),
         reason=document["reason"],
         written_at=document["writtenAt"],

@@ -35,9 +35,9 @@ class StreamOfLetters:
         self._origin = origin
         self._patience = patience
 
-    def write(self, batch: ShardBatch, reason: str) -> tuple[str, ...]:
+    def write(self, batch: ShardBatch, reason: str, *, parked: bool = False) -> tuple[str, ...]:
         """Put the records of each letter."""
-        letters = list(letters_for(batch, reason, self._origin, datetime.now(UTC)))
+        letters = letters_for(batch, reason, self._origin, datetime.now(UTC), parked=parked)
         self._put_all(
             (letter, line) for letter in letters for line in in_parts(letter, _MOST_BYTES)
         )
