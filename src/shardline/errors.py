@@ -11,8 +11,9 @@ ShardlineError
     ├── StreamNotFound
     ├── ShardNotFound
     ├── IteratorExpired        internal: cursors reopen by themselves
+    ├── ListingExpired         internal: shards are listed again from the start
     ├── PositionTrimmed        the service says that the position lies before the horizon
-    ├── Throttled              still throttled after every retry
+    ├── Throttled              the service refuses for now: a quota is used up
     └── ServiceUnreachable     no answer: endpoint, network or time-out
 
 The message of each is one line that says what happened and what to do about it.
@@ -65,12 +66,16 @@ class IteratorExpired(ServiceError):
     """An iterator was kept for longer than the service allows."""
 
 
+class ListingExpired(ServiceError):
+    """The pages of a listing were read too slowly: the token of the next one expired."""
+
+
 class PositionTrimmed(ServiceError):
     """The position lies before the oldest record that the service still keeps."""
 
 
 class Throttled(ServiceError):
-    """The service still throttled after every retry."""
+    """The service refuses for now: a quota is used up."""
 
 
 class ServiceUnreachable(ServiceError):

@@ -1,4 +1,4 @@
-"""What goes wrong on the way, against the embedded service: nothing is lost, nothing repeated."""
+"""Faults of the embedded service: nothing is lost, and nothing is repeated."""
 
 from __future__ import annotations
 
@@ -94,16 +94,29 @@ def test_a_fault_that_passes_is_waited_out_and_said(
     stream = world.stream("orders")
     written = world.put("orders", 20)
     [shard] = stream.list_shards()
-    world.faults.add(kind, "GetRecords", times=None, probability=0.5)
-    world.faults.add(kind, "GetShardIterator", times=2)
-    world.faults.add(kind, "ListShards", times=2)
+    for operation in ("GetRecords", "GetShardIterator", "ListShards"):
+        world.faults.add(kind, operation, times=2)
     with caplog.at_level(logging.WARNING, "shardline.services"):
         assert stream.list_shards() == (shard,)
         rows = rows_of(ShardCursor(stream, shard.id, TRIM_HORIZON), 20, page=2)
     assert data_of(rows) == written
-    assert len(world.slept) >= 4
-    said = [line for line in caplog.records if line.name.startswith("shardline.services")]
-    assert len(said) == len(world.slept)
+    # A read that was throttled is repeated by its cursor, as its pace allows.
+    waited_for = 2 if kind == "throttle" else 3
+    assert len(world.slept) == 2 * waited_for
+    lines = [line for line in caplog.records if line.name == "shardline.services.calls"]
+    assert len(lines) == waited_for  # one a minute
+
+
+@pytest.mark.case("R-11")
+def test_a_read_that_is_throttled_is_said_at_once_for_its_pace_to_decide(world: World) -> None:
+    for stream in (world.stream("orders"), world.table("users")):
+        [shard] = stream.list_shards()
+        iterator = stream.open(shard.id, TRIM_HORIZON)
+        world.faults.add("throttle", "GetRecords")
+        with pytest.raises(Throttled):
+            stream.read(iterator, 10)
+        assert stream.read(iterator, 10).next_iterator is not None
+    assert world.slept == []
 
 
 @pytest.mark.case("R-11")
@@ -140,12 +153,12 @@ def test_an_error_on_one_shard_loses_nothing_of_another(world: World) -> None:
     failed = 0
     for turn in range(6):
         if turn == 2:
-            world.faults.add("throttle", "GetRecords", shard_id=high.id, times=2)
+            world.faults.add("internal-failure", "GetRecords", shard_id=high.id, times=2)
         for cursor, found in zip(cursors, rows, strict=True):
             before = cursor.position
             try:
                 found += cursor.read(2).records.to_pylist()
-            except Throttled:
+            except ServiceUnreachable:
                 failed += 1
                 assert cursor.position == before
     assert failed == 2
@@ -272,6 +285,25 @@ def test_a_listing_whose_second_page_fails_is_an_error_not_half_a_listing(world:
 # --- what is no longer kept ----------------------------------------------------------------
 
 
+@pytest.mark.case("X-21")
+def test_a_horizon_that_moves_while_it_is_read_is_asked_for_again(world: World) -> None:
+    stream = world.table("users")
+    world.change("users", 1)
+    world.clock.advance(24 * 3600 - 300)
+    kept = world.change("users", 2, start=10)
+    [shard] = stream.list_shards()
+    trimmed: list[str] = []
+    stream._calls._client.meta.events.register(
+        "after-call.dynamodb-streams.GetRecords",
+        lambda parsed, **_: trimmed.append(parsed.get("Error", {}).get("Code", "")),
+    )
+    iterator = stream.open(shard.id, TRIM_HORIZON)
+    world.clock.advance(300)  # the record at the iterator expires
+    page = stream.read(iterator, 10)
+    assert ids_of(page.records.to_pylist()) == kept
+    assert trimmed[0] == "TrimmedDataAccessException"  # or nothing was shown
+
+
 def test_a_trimmed_position_of_a_table_is_said(world: World) -> None:
     stream = world.table("users")
     world.change("users", 2)
@@ -294,3 +326,59 @@ def test_a_shard_that_expired_is_not_there_any_more(world: World) -> None:
     assert not stream.has_shard(shard.id)
     with pytest.raises(ShardNotFound, match=shard.id):
         stream.open(shard.id, TRIM_HORIZON)
+
+
+@pytest.mark.case("X-06")
+def test_a_stream_that_was_switched_off_and_on_names_the_one_that_replaced_it(
+    world: World,
+) -> None:
+    stream = world.table("users")
+    first = stream.describe()
+    assert first.newer_arn is None
+    world.change("users", 2)
+    world.local.tables.disable_stream("users")
+    assert stream.describe().newer_arn is None
+    world.clock.advance(1)
+    world.local.tables.create_table("users", view_type="NEW_IMAGE")
+    written = world.change("users", 3, start=10)
+    later = stream.describe()
+    assert later.arn == first.arn
+    assert later.newer_arn not in (None, first.arn)
+    client = make_client("dynamodbstreams", world.access)
+    newer = DynamoDBStream(client, parse_address(f"dynamodb://{later.newer_arn}"))
+    assert newer.describe().newer_arn is None
+    [shard] = newer.list_shards()
+    assert ids_of(rows_of(ShardCursor(newer, shard.id, TRIM_HORIZON), 3)) == written
+
+
+@pytest.mark.case("Y-07")
+def test_the_children_of_a_shard_are_listed_without_the_others(world: World) -> None:
+    stream = world.stream("orders", shards=3)
+    parent, other, _ = stream.list_shards()
+    assert stream.list_children(parent.id) == ()
+    assert parent.hash_range is not None
+    middle = (parent.hash_range.start + parent.hash_range.end) // 2
+    world.producer.split_shard(
+        StreamName="orders", ShardToSplit=parent.id, NewStartingHashKey=str(middle)
+    )
+    children = stream.list_children(parent.id)
+    assert {child.parents for child in children} == {(parent.id,)}
+    assert len(children) == 2
+    assert stream.list_children(other.id) == ()
+
+
+@pytest.mark.case("Y-07")
+def test_the_children_of_a_table_s_shard_are_listed_without_the_others(world: World) -> None:
+    stream = world.table("users")
+    [parent] = stream.list_shards()
+    assert stream.list_children(parent.id) == ()
+    world.local.tables.split("users", parent.id)
+    asked: list[dict[str, Any]] = []
+    stream._calls._client.meta.events.register(
+        "provide-client-params.dynamodb-streams.DescribeStream",
+        lambda params, **_: asked.append(dict(params)),
+    )
+    children = stream.list_children(parent.id)
+    assert children
+    assert {child.parents for child in children} == {(parent.id,)}
+    assert [request["ShardFilter"]["ShardId"] for request in asked] == [parent.id]

@@ -66,6 +66,9 @@ class SimStream:
             shown = shown[: len(shown) // 2]
         return tuple(self._as_listed(s, now) for s in shown)
 
+    def list_children(self, shard_id: str) -> tuple[Shard, ...]:
+        return tuple(shard for shard in self.list_shards() if shard_id in shard.parents)
+
     def has_shard(self, shard_id: str) -> bool:
         return shard_id in self.shards and not self.shards[shard_id].gone
 

@@ -1,7 +1,8 @@
-"""Clients of AWS, or of a server that speaks like it: credentials, endpoints, time-outs.
+"""Clients of AWS, or of a server with its API: credentials, endpoints, time-outs.
 
-botocore finds credentials and endpoints, signs and sends; it retries nothing. Waiting and trying
-again is decided in one place, `services.calls`, which can say what it waits for.
+botocore finds credentials and endpoints, signs and sends; it retries nothing. Retries are decided
+in one place, `services.calls`. Every client keeps deadlines for whole answers, and takes an answer
+that is not whole for an error.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from botocore.credentials import (
 from botocore.exceptions import BotoCoreError, NoCredentialsError
 
 from shardline.errors import ConfigurationError
+from shardline.services.deadlines import set_deadlines
 from shardline.services.failures import read_failure
+from shardline.services.wire.handler import require_whole_answers
 
 _PLACEHOLDER: Final = "local"
 _PLACEHOLDER_REGION: Final = "us-east-1"
@@ -42,44 +45,52 @@ class Access:
     """What the role's owner asks for before it may be assumed."""
     connect_timeout_seconds: float = 5
     read_timeout_seconds: float = 30
-    """A page holds up to 10 MB, and a busy service may think for some seconds."""
+    """For one whole answer, from the request to its last byte. A page holds up to 10 MB, and a busy
+    service may take some seconds."""
 
 
 def make_client(service: str, access: Access) -> Any:
-    """Make a botocore client. Raises a `ConfigurationError` that says what is missing."""
+    """Return a botocore client. Raises a `ConfigurationError` that says what is missing."""
     url = access.endpoint_url
     if url is not None and not url.startswith(("http://", "https://")):
         raise ConfigurationError(f"endpoint_url {url!r} has no scheme: write http://{url}")
     try:
-        return _make_client(service, access)
+        client = _make_client(service, access)
     except (BotoCoreError, ValueError) as error:
         raise read_failure(error, service, url or service).error from error
+    set_deadlines(client)
+    require_whole_answers(client)
+    return client
 
 
 def _make_client(service: str, access: Access) -> Any:
     session = botocore.session.Session(profile=access.profile)
     region = access.region or session.get_config_variable("region")
     if _is_loopback(access.endpoint_url or _endpoint_of_environment(service)):
-        # A server on this machine checks neither, and nothing should wait for the metadata
-        # service of a cloud machine that this is not.
+        # A server on this machine checks neither, and a lookup at the metadata service of a cloud
+        # machine would only wait for its time-out.
         region = region or _PLACEHOLDER_REGION
         session.get_component("credential_provider").remove("iam-role")
         if session.get_credentials() is None:
             session.set_credentials(_PLACEHOLDER, _PLACEHOLDER)
     if access.role_arn is not None:
-        session = _assuming(access, session, region)
+        session = _session_in_role(access, session, region)
     return session.create_client(
         service,
         region_name=region,
         endpoint_url=access.endpoint_url,
-        config=Config(
-            retries={"total_max_attempts": 1, "mode": "standard"},
-            connect_timeout=access.connect_timeout_seconds,
-            read_timeout=access.read_timeout_seconds,
-            tcp_keepalive=True,
-            max_pool_connections=64,
-            user_agent_extra="shardline",
-        ),
+        config=_config(access),
+    )
+
+
+def _config(access: Access) -> Config:
+    return Config(
+        retries={"total_max_attempts": 1, "mode": "standard"},
+        connect_timeout=access.connect_timeout_seconds,
+        read_timeout=access.read_timeout_seconds,
+        tcp_keepalive=True,
+        max_pool_connections=64,
+        user_agent_extra="shardline",
     )
 
 
@@ -94,13 +105,15 @@ class _Role(CredentialProvider):  # type: ignore[misc] # botocore publishes no t
         return DeferredRefreshableCredentials(self._fetcher.fetch_credentials, self.METHOD)
 
 
-def _assuming(
+def _session_in_role(
     access: Access, source: botocore.session.Session, region: str | None
 ) -> botocore.session.Session:
     """Return a session whose credentials are the role's, renewed before they expire."""
 
     def make_sts(name: str, **options: Any) -> Any:
-        return source.create_client(name, region_name=region, **options)
+        client = source.create_client(name, region_name=region, config=_config(access), **options)
+        set_deadlines(client)
+        return client
 
     credentials = source.get_credentials()
     if credentials is None:

@@ -2,38 +2,54 @@
 
 from __future__ import annotations
 
-from datetime import UTC
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from shardline.core.positions import After, AtTime, Latest, Position, ShardEnd, TrimHorizon
-from shardline.core.shards import SequenceNumber, Shard
-from shardline.errors import (
-    InvalidPosition,
-    PositionTrimmed,
-    ServiceError,
-    ShardNotFound,
-    StreamNotFound,
-)
-from shardline.services.calls import Calls, Patience, service_time_of
+from shardline.core.positions import TRIM_HORIZON, AtTime, Position, TrimHorizon
+from shardline.errors import InvalidPosition, PositionTrimmed, ShardNotFound, StreamNotFound
+from shardline.services.calls import Calls, Patience
+from shardline.services.iterators import iterator_parameters
+from shardline.services.listing import list_whole
 from shardline.services.port import Page, StreamDescription
+from shardline.services.presence import StreamPresence
+from shardline.services.service_clock import ServiceClock
 from shardline.services.wire.columns import DYNAMODB_COLUMNS
+from shardline.services.wire.descriptions import (
+    decode_dynamodb_stream,
+    decode_iterator,
+    decode_table_streams,
+)
 from shardline.services.wire.dynamodb import decode_dynamodb
-from shardline.services.wire.handler import answer_in, decode_records_with
+from shardline.services.wire.handler import answer_in, decode_answers_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
 
+    from shardline.core.shards import Shard
     from shardline.services.addresses import Address
+    from shardline.services.wire.answer import RecordsAnswer
+    from shardline.services.wire.descriptions import ShardPage, TableStreams
 
 _MOST_RECORDS: Final = 1_000
-_RETENTION_SECONDS: Final = 24 * 3600
+_HORIZON_ATTEMPTS: Final = 5
+_MOST_ITERATORS: Final = 10_000
+_DECODERS: Final = {
+    "DescribeStream": decode_dynamodb_stream,
+    "GetRecords": decode_dynamodb,
+    "GetShardIterator": decode_iterator,
+    "ListStreams": decode_table_streams,
+}
 
 
 class DynamoDBStream:
-    """The stream of one table, through a botocore client that this object owns from now on."""
+    """The stream of one table, through a botocore client that this object owns from now on.
+
+    An address without an ARN means the table's newest stream at the first call. It stays that one:
+    a newer stream of the table has other shards. `describe` names it once there is one.
+    """
 
     finds_times = False
     columns: pa.Schema = DYNAMODB_COLUMNS
@@ -46,131 +62,169 @@ class DynamoDBStream:
         shards_per_page: int = 100,
     ) -> None:
         self._address = address
+        self._patience = patience or Patience()
         self._shards_per_page = shards_per_page
-        decode_records_with(decode_dynamodb, client, "dynamodb-streams")
-        self._calls = Calls(client, str(address), patience or Patience())
+        decode_answers_with(_DECODERS, client)
+        self._calls = Calls(client, str(address), self._patience)
+        self._clock = ServiceClock()
+        self._presence = StreamPresence(self._describe)
+        self._filters_children = "ShardFilter" in _members(client, "DescribeStream")
+        self._at_horizon: dict[str, str] = {}
+        """The shards of iterators at the trim horizon from which no record was read yet."""
 
     @cached_property
     def _arn(self) -> str:
-        """The table's newest stream: each time that streaming is switched on makes another."""
-        if self._address.stream_arn:
-            return self._address.stream_arn
-        streams: list[dict[str, Any]] = []
-        page: dict[str, Any] = {}
-        while True:
-            answer = self._calls.call("list_streams", TableName=self._address.name, **page)
-            streams += answer["Streams"]
-            if not answer.get("LastEvaluatedStreamArn"):
-                break
-            page = {"ExclusiveStartStreamArn": answer["LastEvaluatedStreamArn"]}
-        if not streams:
-            raise StreamNotFound(
-                f"{self._address}: no such table, or its stream is off: check name and region, "
-                "or switch it on with `aws dynamodb update-table --stream-specification …`"
-            )
-        # A label is the time of switching on, in ISO form: it sorts as text.
-        return str(max(streams, key=lambda stream: stream["StreamLabel"])["StreamArn"])
+        return self._address.stream_arn or self._newest_arn()
 
     def describe(self) -> StreamDescription:
         """Describe the stream."""
-        answer = self._calls.call("describe_stream", StreamArn=self._arn, Limit=1)
-        stream = answer["StreamDescription"]
-        return StreamDescription(
-            name=stream["TableName"],
-            arn=stream["StreamArn"],
-            created_at=stream["CreationRequestDateTime"].astimezone(UTC),
-            # One that was switched off can be read for as long as it keeps records.
-            active=stream["StreamStatus"] != "ENABLING",
-            retention_seconds=_RETENTION_SECONDS,
-            service_time=service_time_of(answer),
-        )
+        description, page = self._describe()
+        description = replace(description, service_time=self._clock.now())
+        if page.enabled or self._address.stream_arn:
+            return description
+        newest = self._newest_arn()
+        return replace(description, newer_arn=newest if newest != description.arn else None)
 
     def list_shards(self) -> tuple[Shard, ...]:
         """List every shard that the service still lists, all pages or an error."""
-        shards: dict[str, Shard] = {}
-        for shard in self._listing():
-            if shard.id in shards:
-                raise ServiceError(
-                    f"{self._address}: the listing names {shard.id} twice, so its pages cannot "
-                    "be trusted: list again, or use a server whose paging works"
-                )
-            shards[shard.id] = shard
-        return tuple(shards.values())
+        return list_whole(self._pages, str(self._address), self._patience)
+
+    def list_children(self, shard_id: str) -> tuple[Shard, ...]:
+        """List the children of a shard, by a filter of the service where botocore knows it."""
+        if not self._filters_children:
+            return tuple(shard for shard in self.list_shards() if shard_id in shard.parents)
+        children = {"ShardFilter": {"Type": "CHILD_SHARDS", "ShardId": shard_id}}
+        found = list_whole(
+            partial(self._pages, may_be_empty=True, **children), str(self._address), self._patience
+        )
+        # A server that does not know the filter lists everything.
+        return tuple(shard for shard in found if shard_id in shard.parents)
 
     def has_shard(self, shard_id: str) -> bool:
-        """Ask for this one shard: missing from a listing is not yet gone."""
+        """Return true unless the service says that it does not have this shard."""
         try:
-            self._iterator(shard_id, {"ShardIteratorType": "TRIM_HORIZON"})
+            self.open(shard_id, TRIM_HORIZON)
         except (ShardNotFound, PositionTrimmed):
             return False
         return True
 
     def open(self, shard_id: str, position: Position) -> str:
         """Return an iterator at a position. A time is refused: `ShardCursor` looks for it."""
-        return self._iterator(shard_id, _starting_at(shard_id, position))
-
-    def read(self, iterator: str, max_records: int) -> Page:
-        """Read one page."""
-        limit = min(max_records, _MOST_RECORDS)
-        try:
-            response = self._calls.call("get_records", ShardIterator=iterator, Limit=limit)
-        except StreamNotFound as error:
-            self.describe()  # raises when it is the stream that is not there
-            raise ShardNotFound(f"{self._address}: the shard of this iterator is gone") from error
-        answer = answer_in(response)
-        return Page(answer.records, answer.next_iterator, None, (), service_time_of(response))
-
-    def close(self) -> None:
-        """Let go of connections."""
-        self._calls.close()
-
-    def _listing(self) -> Iterator[Shard]:
-        page: dict[str, Any] = {}
-        while True:
-            answer = self._calls.call(
-                "describe_stream", StreamArn=self._arn, Limit=self._shards_per_page, **page
-            )["StreamDescription"]
-            yield from map(_shard, answer["Shards"])
-            if not answer.get("LastEvaluatedShardId"):
-                return
-            page = {"ExclusiveStartShardId": answer["LastEvaluatedShardId"]}
-
-    def _iterator(self, shard_id: str, start: dict[str, Any]) -> str:
-        try:
-            answer = self._calls.call(
-                "get_shard_iterator", StreamArn=self._arn, ShardId=shard_id, **start
-            )
-        except StreamNotFound as error:
-            self.describe()  # raises when it is the stream that is not there
-            raise ShardNotFound(f"{self._address}: no shard {shard_id}") from error
-        return str(answer["ShardIterator"])
-
-
-def _starting_at(shard_id: str, position: Position) -> dict[str, Any]:
-    match position:
-        case TrimHorizon():
-            return {"ShardIteratorType": "TRIM_HORIZON"}
-        case Latest():
-            return {"ShardIteratorType": "LATEST"}
-        case After(sequence, sub_sequence):
-            kind = "AFTER_SEQUENCE_NUMBER" if sub_sequence is None else "AT_SEQUENCE_NUMBER"
-            return {"ShardIteratorType": kind, "SequenceNumber": sequence.text}
-        case ShardEnd():
-            raise InvalidPosition(f"{shard_id} was read to its end: there is nothing to open")
-        case AtTime():
+        if isinstance(position, AtTime):
             raise InvalidPosition(
                 f"{shard_id}: DynamoDB Streams opens no times: read through a ShardCursor"
             )
+        if not isinstance(position, TrimHorizon):
+            return self._iterator(shard_id, position)
+        for attempt in range(_HORIZON_ATTEMPTS):
+            try:
+                iterator = self._iterator(shard_id, position)
+            except PositionTrimmed:
+                if attempt + 1 == _HORIZON_ATTEMPTS:
+                    raise
+                self._patience.sleep(self._patience.delay_seconds(attempt))
+            else:
+                self._note_horizon(iterator, shard_id)
+                return iterator
+        raise AssertionError("the last attempt returns or raises")
+
+    def read(self, iterator: str, max_records: int) -> Page:
+        """Read one page.
+
+        The oldest record may expire between opening at the horizon and reading, and the service
+        then says that the position is trimmed. That is no loss: the horizon is opened again.
+        """
+        limit = min(max_records, _MOST_RECORDS)
+        shard_id = self._at_horizon.get(iterator)
+        if shard_id is None:
+            return self._read(iterator, limit)
+        for attempt in range(_HORIZON_ATTEMPTS):
+            try:
+                page = self._read(iterator, limit)
+            except PositionTrimmed:
+                self._at_horizon.pop(iterator, None)
+                if attempt + 1 == _HORIZON_ATTEMPTS:
+                    raise
+                iterator = self.open(shard_id, TRIM_HORIZON)
+            else:
+                self._at_horizon.pop(iterator, None)
+                if page.next_iterator is not None and not page.records.num_rows:
+                    self._note_horizon(page.next_iterator, shard_id)
+                return page
+        raise AssertionError("the last attempt returns or raises")
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._calls.close()
+
+    def _newest_arn(self) -> str:
+        """Return the table's newest stream: each time that streaming is switched on makes one."""
+        arns: dict[str, str] = {}
+        start: dict[str, str] = {}
+        while True:
+            page: TableStreams = self._ask("list_streams", TableName=self._address.name, **start)
+            arns |= page.arns
+            if not page.next_page:
+                break
+            start = {"ExclusiveStartStreamArn": page.next_page}
+        if not arns:
+            raise StreamNotFound(
+                f"{self._address}: no such table, or its stream is off: check name and region, "
+                "or switch it on with `aws dynamodb update-table --stream-specification …`"
+            )
+        return arns[max(arns)]
+
+    def _describe(self) -> tuple[StreamDescription, ShardPage]:
+        described: tuple[StreamDescription, ShardPage] = self._ask(
+            "describe_stream", StreamArn=self._arn, Limit=1
+        )
+        return described
+
+    def _pages(self, *, may_be_empty: bool = False, **parameters: Any) -> Iterator[ShardPage]:
+        start: dict[str, str] = {}
+        while True:
+            _, page = self._ask(
+                "describe_stream",
+                StreamArn=self._arn,
+                Limit=self._shards_per_page,
+                **parameters,
+                **start,
+            )
+            yield page._replace(enabled=False) if may_be_empty else page
+            if not page.next_page:
+                return
+            start = {"ExclusiveStartShardId": page.next_page}
+
+    def _iterator(self, shard_id: str, position: Position) -> str:
+        parameters = iterator_parameters(shard_id, position, "SequenceNumber")
+        try:
+            return str(
+                self._ask("get_shard_iterator", StreamArn=self._arn, ShardId=shard_id, **parameters)
+            )
+        except StreamNotFound as error:
+            self._presence.require()
+            raise ShardNotFound(f"{self._address}: no shard {shard_id}") from error
+
+    def _read(self, iterator: str, limit: int) -> Page:
+        call = partial(self._calls.call, "get_records", retry_throttled=False)
+        try:
+            response, service_time = self._clock.ask(
+                partial(call, ShardIterator=iterator, Limit=limit)
+            )
+        except StreamNotFound as error:
+            self._presence.require()
+            raise ShardNotFound(f"{self._address}: the shard of this iterator is gone") from error
+        answer: RecordsAnswer = answer_in(response)
+        return Page(answer.records, answer.next_iterator, None, (), service_time)
+
+    def _note_horizon(self, iterator: str, shard_id: str) -> None:
+        while len(self._at_horizon) >= _MOST_ITERATORS:
+            self._at_horizon.pop(next(iter(self._at_horizon)), None)
+        self._at_horizon[iterator] = shard_id
+
+    def _ask(self, operation: str, **parameters: Any) -> Any:
+        return answer_in(self._calls.call(operation, **parameters))
 
 
-def _shard(listed: dict[str, Any]) -> Shard:
-    numbers = listed.get("SequenceNumberRange", {})
-    first = numbers.get("StartingSequenceNumber")
-    last = numbers.get("EndingSequenceNumber")
-    parent = listed.get("ParentShardId")
-    return Shard(
-        id=listed["ShardId"],
-        parents=(parent,) if parent else (),
-        first=SequenceNumber(first) if first else None,
-        last=SequenceNumber(last) if last else None,
-    )
+def _members(client: Any, operation: str) -> Any:
+    return client.meta.service_model.operation_model(operation).input_shape.members

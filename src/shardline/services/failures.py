@@ -1,4 +1,4 @@
-"""What an error of botocore means: one of ours that says what to do, and whether it may pass."""
+"""What an exception of botocore means: an error of ours, and whether a retry may help."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from shardline.errors import (
     ConfigurationError,
     InvalidPosition,
     IteratorExpired,
+    ListingExpired,
     PositionTrimmed,
     ServiceError,
     ServiceUnreachable,
@@ -70,12 +71,13 @@ class Failure:
 
     error: ShardlineError
     passing: bool = False
-    nobody_there: bool = False
-    """Nothing listens at the endpoint."""
+    no_contact: bool = False
+    """The service was not reached: nothing listens at the endpoint, or TLS or a proxy failed. If it
+    never was reached, that is a mistake in the configuration more often than an outage."""
 
 
 def read_failure(error: Exception, subject: str, endpoint: str) -> Failure:
-    """Say what an exception out of botocore means for a call about `subject` (an address)."""
+    """Return what an exception of botocore means for a call about `subject`, an address."""
     match error:
         case aws.ClientError():
             return _read_refusal(error, subject, endpoint)
@@ -93,11 +95,12 @@ def read_failure(error: Exception, subject: str, endpoint: str) -> Failure:
             return Failure(ConfigurationError(f"{subject}: {message}"))
         case aws.EndpointConnectionError() | aws.ConnectTimeoutError():
             message = f"nothing answers at {endpoint}: check endpoint_url, region and network"
-            return Failure(ServiceUnreachable(f"{subject}: {message}"), True, nobody_there=True)
+            return Failure(ServiceUnreachable(f"{subject}: {message}"), True, no_contact=True)
         case aws.SSLError() | aws.ProxyConnectionError():
             message = f"no secure connection to {endpoint} ({_one_line(str(error))})"
+            advice = "check proxy and certificates"
             return Failure(
-                ServiceUnreachable(f"{subject}: {message}: check proxy and certificates")
+                ServiceUnreachable(f"{subject}: {message}: {advice}"), True, no_contact=True
             )
         case _ if isinstance(error, _NO_ANSWER):
             message = f"no complete answer from {endpoint} ({_one_line(str(error))})"
@@ -113,25 +116,27 @@ def _read_refusal(error: aws.ClientError, subject: str, endpoint: str) -> Failur
     code = error.response.get("Error", {}).get("Code") or "Unknown"
     text = _one_line(error.response.get("Error", {}).get("Message") or "no reason given")
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    said = f"{subject}: {error.operation_name} refused with {code}: {text}"
+    refusal = f"{subject}: {error.operation_name} refused with {code}: {text}"
     if code in _THROTTLING or status == 429:
         message = f"{error.operation_name} throttled by the service ({code})"
         return Failure(Throttled(f"{subject}: {message}"), passing=True)
     if status >= 500:
-        return Failure(ServiceUnreachable(f"{said} (status {status})"), passing=True)
+        return Failure(ServiceUnreachable(f"{refusal} (status {status})"), passing=True)
     if code in _NOT_ALLOWED:
-        return Failure(ConfigurationError(f"{said}: check credentials, region and IAM policy"))
+        return Failure(ConfigurationError(f"{refusal}: check credentials, region and IAM policy"))
     match code:
         case "ResourceNotFoundException":
             message = f"not found at {endpoint}: check the name, region and account"
             return Failure(StreamNotFound(f"{subject}: {message}"))
         case "ExpiredIteratorException":
-            return Failure(IteratorExpired(said))
+            return Failure(IteratorExpired(refusal))
+        case "ExpiredNextTokenException":
+            return Failure(ListingExpired(refusal))
         case "TrimmedDataAccessException":
-            return Failure(PositionTrimmed(said))
+            return Failure(PositionTrimmed(refusal))
         case "InvalidArgumentException" | "ValidationException":
-            return Failure(InvalidPosition(said))
-    return Failure(ServiceError(said))
+            return Failure(InvalidPosition(refusal))
+    return Failure(ServiceError(refusal))
 
 
 def _one_line(text: str) -> str:

@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from shardline.core.positions import After, AtTime, Latest, Position, ShardEnd, TrimHorizon
-from shardline.core.shards import HashRange, SequenceNumber, Shard
-from shardline.errors import InvalidPosition, ServiceError, ShardNotFound, StreamNotFound
-from shardline.services.calls import Calls, Patience, service_time_of
+from shardline.core.positions import TRIM_HORIZON, Position
+from shardline.errors import ShardNotFound, StreamNotFound
+from shardline.services.calls import Calls, Patience
 from shardline.services.cbor_client import speak_cbor
+from shardline.services.iterators import iterator_parameters
+from shardline.services.listing import list_whole
 from shardline.services.port import Page, StreamDescription
+from shardline.services.presence import StreamPresence
+from shardline.services.service_clock import ServiceClock
 from shardline.services.wire.columns import KINESIS_COLUMNS
-from shardline.services.wire.handler import answer_in, decode_records_with
+from shardline.services.wire.descriptions import (
+    decode_iterator,
+    decode_kinesis_listing,
+    decode_kinesis_stream,
+)
+from shardline.services.wire.handler import answer_in, decode_answers_with
 from shardline.services.wire.kinesis import decode_kinesis
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pyarrow as pa
 
+    from shardline.core.shards import Shard
     from shardline.services.addresses import Address
+    from shardline.services.wire.answer import RecordsAnswer
+    from shardline.services.wire.descriptions import ShardPage
 
 _MOST_RECORDS: Final = 10_000
+_DECODERS: Final = {
+    "DescribeStreamSummary": decode_kinesis_stream,
+    "GetRecords": decode_kinesis,
+    "GetShardIterator": decode_iterator,
+    "ListShards": decode_kinesis_listing,
+}
 
 
 class KinesisStream:
@@ -38,119 +58,86 @@ class KinesisStream:
         wire: str = "json",
     ) -> None:
         self._address = address
+        self._patience = patience or Patience()
         self._shards_per_page = shards_per_page
         self._stream = (
             {"StreamARN": address.stream_arn}
             if address.stream_arn
             else {"StreamName": address.name}
         )
-        decode_records_with(decode_kinesis, client, "kinesis")
+        decode_answers_with(_DECODERS, client)
         if wire == "cbor":
             speak_cbor(client, "kinesis")
-        self._calls = Calls(client, str(address), patience or Patience())
+        self._calls = Calls(client, str(address), self._patience)
+        self._clock = ServiceClock()
+        self._presence = StreamPresence(self.describe)
 
     def describe(self) -> StreamDescription:
         """Describe the stream."""
-        answer = self._calls.call("describe_stream_summary", **self._stream)
-        summary = answer["StreamDescriptionSummary"]
-        return StreamDescription(
-            name=summary["StreamName"],
-            arn=summary["StreamARN"],
-            created_at=summary["StreamCreationTimestamp"].astimezone(UTC),
-            # A stream that is being resharded is UPDATING and can be read all the while.
-            active=summary["StreamStatus"] in ("ACTIVE", "UPDATING"),
-            retention_seconds=summary["RetentionPeriodHours"] * 3600,
-            service_time=service_time_of(answer),
+        response, service_time = self._clock.ask(
+            partial(self._calls.call, "describe_stream_summary", **self._stream)
         )
+        description: StreamDescription = answer_in(response)
+        return replace(description, service_time=service_time)
 
     def list_shards(self) -> tuple[Shard, ...]:
         """List every shard that the service still lists, all pages or an error."""
-        shards: dict[str, Shard] = {}
-        page: dict[str, Any] = self._stream
-        while True:
-            answer = self._calls.call("list_shards", **page, MaxResults=self._shards_per_page)
-            for listed in answer["Shards"]:
-                shard = _shard(listed)
-                if shard.id in shards:
-                    raise ServiceError(
-                        f"{self._address}: the listing names {shard.id} twice, so its pages cannot "
-                        "be trusted: list again, or use a server whose paging works"
-                    )
-                shards[shard.id] = shard
-            if not answer.get("NextToken"):
-                return tuple(shards.values())
-            page = {"NextToken": answer["NextToken"]}
+        return list_whole(self._pages, str(self._address), self._patience)
+
+    def list_children(self, shard_id: str) -> tuple[Shard, ...]:
+        """List the children of a shard: their ids come after its own."""
+        after = list_whole(partial(self._pages, shard_id), str(self._address), self._patience)
+        return tuple(shard for shard in after if shard_id in shard.parents)
 
     def has_shard(self, shard_id: str) -> bool:
-        """Ask for this one shard: missing from a listing is not yet gone."""
+        """Return true unless the service says that it does not have this shard."""
         try:
-            self._iterator(shard_id, {"ShardIteratorType": "TRIM_HORIZON"})
+            self.open(shard_id, TRIM_HORIZON)
         except ShardNotFound:
             return False
         return True
 
     def open(self, shard_id: str, position: Position) -> str:
         """Return an iterator at a position."""
-        return self._iterator(shard_id, _starting_at(shard_id, position))
+        parameters = iterator_parameters(shard_id, position)
+        try:
+            return str(
+                self._ask("get_shard_iterator", **self._stream, ShardId=shard_id, **parameters)
+            )
+        except StreamNotFound as error:
+            self._presence.require()
+            raise ShardNotFound(f"{self._address}: no shard {shard_id}") from error
 
     def read(self, iterator: str, max_records: int) -> Page:
         """Read one page."""
-        limit = min(max_records, _MOST_RECORDS)
-        response = self._calls.call("get_records", ShardIterator=iterator, Limit=limit)
-        answer = answer_in(response)
+        response, service_time = self._clock.ask(
+            partial(
+                self._calls.call,
+                "get_records",
+                retry_throttled=False,
+                ShardIterator=iterator,
+                Limit=min(max_records, _MOST_RECORDS),
+            )
+        )
+        answer: RecordsAnswer = answer_in(response)
         return Page(
-            answer.records,
-            answer.next_iterator,
-            answer.behind_ms,
-            answer.children,
-            service_time_of(response),
+            answer.records, answer.next_iterator, answer.behind_ms, answer.children, service_time
         )
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         self._calls.close()
 
-    def _iterator(self, shard_id: str, start: dict[str, Any]) -> str:
-        try:
-            answer = self._calls.call(
-                "get_shard_iterator", **self._stream, ShardId=shard_id, **start
-            )
-        except StreamNotFound as error:
-            self.describe()  # raises when it is the stream that is not there
-            raise ShardNotFound(f"{self._address}: no shard {shard_id}") from error
-        return str(answer["ShardIterator"])
+    def _pages(self, after: str | None = None) -> Iterator[ShardPage]:
+        page = dict(self._stream)
+        if after is not None:
+            page["ExclusiveStartShardId"] = after
+        while True:
+            listed: ShardPage = self._ask("list_shards", **page, MaxResults=self._shards_per_page)
+            yield listed._replace(enabled=after is None)  # nothing need come after a shard
+            if not listed.next_page:
+                return
+            page = {"NextToken": listed.next_page}
 
-
-def _starting_at(shard_id: str, position: Position) -> dict[str, Any]:
-    match position:
-        case TrimHorizon():
-            return {"ShardIteratorType": "TRIM_HORIZON"}
-        case Latest():
-            return {"ShardIteratorType": "LATEST"}
-        case AtTime(time):
-            return {"ShardIteratorType": "AT_TIMESTAMP", "Timestamp": _up_to_millisecond(time)}
-        case After(sequence, sub_sequence):
-            kind = "AFTER_SEQUENCE_NUMBER" if sub_sequence is None else "AT_SEQUENCE_NUMBER"
-            return {"ShardIteratorType": kind, "StartingSequenceNumber": sequence.text}
-        case ShardEnd():
-            raise InvalidPosition(f"{shard_id} was read to its end: there is nothing to open")
-
-
-def _shard(listed: dict[str, Any]) -> Shard:
-    numbers = listed["SequenceNumberRange"]
-    hashes = listed["HashKeyRange"]
-    last = numbers.get("EndingSequenceNumber")
-    return Shard(
-        id=listed["ShardId"],
-        parents=tuple(
-            listed[name] for name in ("ParentShardId", "AdjacentParentShardId") if listed.get(name)
-        ),
-        hash_range=HashRange(int(hashes["StartingHashKey"]), int(hashes["EndingHashKey"])),
-        first=SequenceNumber(numbers["StartingSequenceNumber"]),
-        last=SequenceNumber(last) if last else None,
-    )
-
-
-def _up_to_millisecond(time: datetime) -> datetime:
-    """Round up to what the service stamps: a record of the millisecond before lies before it."""
-    return time + timedelta(microseconds=-time.microsecond % 1000)
+    def _ask(self, operation: str, **parameters: Any) -> Any:
+        return answer_in(self._calls.call(operation, **parameters))

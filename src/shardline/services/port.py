@@ -1,4 +1,4 @@
-"""The small port through which everything else sees a stream, whichever service keeps it."""
+"""The port through which everything else sees a stream, whichever service keeps it."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ class StreamDescription:
     retention_seconds: int
     service_time: datetime | None = None
     """The service's clock when it answered; None where it is not known."""
+    newer_arn: str | None = None
+    """The stream of the same table that replaced this one, if DynamoDB's streaming was switched off
+    and on again: drain this one, then read that one from its beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,7 @@ class Page:
     next_iterator: str | None
     """None at the end of a closed shard."""
     behind_ms: int | None
-    """How far the page lies behind the tip; 0 at the tip. None where the service does not say."""
+    """The lag of the page; 0 at the tip. None where the service does not say."""
     children: tuple[Shard, ...]
     """Named by Kinesis on the last page of a closed shard."""
     service_time: datetime
@@ -47,13 +50,13 @@ class Page:
 class StreamService(Protocol):
     """One stream of one service.
 
-    Every method retries what is worth retrying (throttling, 5xx, cut connections) with jitter,
-    says so on the logger, and raises a `ShardlineError` otherwise: a `ServiceError`, or for what
-    was asked wrongly a `ConfigurationError` or an `InvalidPosition`.
+    Every method retries what a retry may help (throttling, 5xx, cut answers) with jitter, logs it
+    at most once a minute, and otherwise raises a `ShardlineError`: a `ServiceError`, or for a wrong
+    request a `ConfigurationError` or an `InvalidPosition`.
     """
 
     finds_times: bool
-    """Whether `open` takes a time. DynamoDB Streams refuses: `ShardCursor` looks for it."""
+    """True if `open` takes a time. DynamoDB Streams does not: `ShardCursor` searches for it."""
 
     @property
     def columns(self) -> pa.Schema:
@@ -65,8 +68,18 @@ class StreamService(Protocol):
     def list_shards(self) -> tuple[Shard, ...]:
         """List every shard that the service still lists, all pages or an error."""
 
+    def list_children(self, shard_id: str) -> tuple[Shard, ...]:
+        """List the children of a shard, at less cost than a whole listing.
+
+        Empty while they are not listed yet: keep asking.
+        """
+
     def has_shard(self, shard_id: str) -> bool:
-        """Ask for this one shard: missing from a listing is not yet gone."""
+        """Ask for this one shard, since missing from a listing is not gone.
+
+        A "no" may be stale: of a shard younger than the retention, do not believe it. For many
+        shards see `services.listing.gone_shards`.
+        """
 
     def open(self, shard_id: str, position: Position) -> str:
         """Return an iterator at a position. `ShardEnd` is refused: there is nothing to open.
@@ -75,7 +88,11 @@ class StreamService(Protocol):
         """
 
     def read(self, iterator: str, max_records: int) -> Page:
-        """Read one page. Raises `IteratorExpired` and `PositionTrimmed`; `ShardCursor` copes."""
+        """Read one page.
+
+        Raises `Throttled` at once: the caller's pace decides when to ask again. Also raises
+        `IteratorExpired` and `PositionTrimmed`. `ShardCursor` handles the first two.
+        """
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""

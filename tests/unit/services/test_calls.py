@@ -1,4 +1,4 @@
-"""Waiting out what passes: for how long, how loudly, and when to give up."""
+"""Retries: for how long, how often they are logged, and when to give up."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from shardline.errors import (
     Throttled,
 )
 from shardline.services.calls import Calls, Patience
+from shardline.services.wire.handler import IncompleteAnswer
 
 URL = "http://127.0.0.1:4567"
 
@@ -35,6 +36,10 @@ class Scripted:
     now: float = 0.0
     slept: list[float] = field(default_factory=list)
     meta: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(endpoint_url=URL))
+
+    def get_shard_iterator(self, ShardId: str) -> dict[str, Any]:  # noqa: N803 - botocore's name
+        assert ShardId
+        return self.get_records()
 
     def get_records(self) -> dict[str, Any]:
         step = self.script.pop(0) if len(self.script) > 1 else self.script[0]
@@ -72,6 +77,7 @@ PASSING = [
     aws.ConnectionClosedError(endpoint_url=URL),
     aws.HTTPClientError(error="cut"),
     msgspec.DecodeError("Input data was truncated"),
+    IncompleteAnswer(error="5 of 9 bytes arrived"),
 ]
 
 
@@ -84,9 +90,35 @@ def test_what_passes_is_waited_out_and_said(
     with caplog.at_level(logging.WARNING):
         assert client.calls(chance=0.5).call("get_records") == {"Records": []}
     assert client.slept == [0.1, 0.2]
-    assert len(caplog.records) == 2
-    assert all("kinesis://orders" in said.message for said in caplog.records)
-    assert all("trying again in 0." in said.message for said in caplog.records)
+    [line] = caplog.records
+    assert "kinesis://orders" in line.message
+    assert "trying again in 0.1 s" in line.message
+
+
+def test_a_storm_of_refusals_is_one_line_a_minute_and_shard(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client = Scripted([refusal("ThrottlingException")] * 1_000 + [{}])
+    calls = client.calls(total_seconds=10_000, longest_delay_seconds=0.2)
+    with caplog.at_level(logging.WARNING):
+        calls.call("get_shard_iterator", ShardId="shard-1")
+    assert client.now == pytest.approx(200)
+    assert len(caplog.records) == 4
+    assert all("times in the minute before" in line.message for line in caplog.records[1:])
+    client.script[:] = [refusal("ThrottlingException"), {}]
+    with caplog.at_level(logging.WARNING):
+        calls.call("get_shard_iterator", ShardId="shard-2")
+    assert len(caplog.records) == 5
+
+
+def test_a_caller_that_keeps_to_its_quota_hears_of_throttling_at_once() -> None:
+    client = Scripted([refusal("ProvisionedThroughputExceededException"), {}])
+    with pytest.raises(Throttled, match="GetRecords throttled"):
+        client.calls().call("get_records", retry_throttled=False)
+    assert client.slept == []
+    client = Scripted([refusal("InternalFailure", 500), {}])
+    client.calls().call("get_records", retry_throttled=False)
+    assert len(client.slept) == 1
 
 
 @pytest.mark.case("R-11")
@@ -131,6 +163,28 @@ def test_an_endpoint_that_has_answered_before_is_waited_for() -> None:
     assert client.now > 100
 
 
+TLS = aws.SSLError(endpoint_url=URL, error="self\nsigned")
+
+
+@pytest.mark.case("X-23")
+@pytest.mark.parametrize("fault", [TLS, aws.ProxyConnectionError(proxy_url=URL, error="cut")])
+def test_a_failure_of_tls_or_proxy_is_waited_out_where_the_service_was_reached_before(
+    fault: Exception,
+) -> None:
+    client = Scripted([{}, *[fault] * 10, {}])
+    calls = client.calls()
+    calls.call("get_records")
+    calls.call("get_records")
+    assert len(client.slept) == 10
+
+
+def test_a_certificate_that_never_worked_is_said_soon_in_one_line() -> None:
+    client = Scripted([TLS])
+    with pytest.raises(ServiceUnreachable, match=r"self signed.*check proxy and certificates"):
+        client.calls().call("get_records")
+    assert client.now <= 5
+
+
 @pytest.mark.parametrize(
     ("fault", "kind", "advice"),
     [
@@ -143,7 +197,6 @@ def test_an_endpoint_that_has_answered_before_is_waited_for() -> None:
         (refusal("KMSDisabledException"), ServiceError, "KMSDisabledException"),
         (aws.NoCredentialsError(), ConfigurationError, "set AWS_ACCESS_KEY_ID"),
         (aws.NoRegionError(), ConfigurationError, "pass region="),
-        (aws.SSLError(endpoint_url=URL, error="self\nsigned"), ServiceUnreachable, "certificates"),
     ],
 )
 def test_what_does_not_pass_is_said_at_once_in_one_line(

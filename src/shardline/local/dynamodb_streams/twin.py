@@ -81,6 +81,10 @@ class DynamoDBTwin:
             for shard in listed
         )
 
+    def list_children(self, shard_id: str) -> tuple[Shard, ...]:
+        """List the children of a shard."""
+        return tuple(shard for shard in self.list_shards() if shard_id in shard.parents)
+
     def has_shard(self, shard_id: str) -> bool:
         """Return true if the service still has the shard."""
         return any(shard.id == shard_id for shard in self.list_shards())

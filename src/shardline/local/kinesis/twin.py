@@ -157,6 +157,10 @@ class KinesisTwin:
             shards, visible_reshards = visible_shards(self.account, self._stream(), "ListShards")
         return tuple(_shard(shard, visible_reshards) for shard in shards)
 
+    def list_children(self, shard_id: str) -> tuple[Shard, ...]:
+        """List the children of a shard."""
+        return tuple(shard for shard in self.list_shards() if shard_id in shard.parents)
+
     def has_shard(self, shard_id: str) -> bool:
         """Return true if the service still has the shard."""
         try:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+import msgspec
+import numpy as np
 import pyarrow as pa
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 TIME: Final = pa.timestamp("us", tz="UTC")
+LAST_SECOND: Final = 253_402_300_799
+"""The last second of the year 9999: neither Python nor Arrow's users can show a later time."""
 
 KINESIS_COLUMNS: Final = pa.schema(
     [
@@ -40,3 +47,16 @@ def time_column(records: pa.RecordBatch) -> pa.Array:
     return records.column(
         "approximateArrivalTimestamp" if kinesis else "approximateCreationDateTime"
     )
+
+
+def time_array(seconds: Iterable[float], count: int) -> pa.Array:
+    """Return a column of times from seconds since 1970, rounded to the microsecond.
+
+    Truncating would turn 1700000000.123 into …122999: the nearest double lies just below.
+    """
+    if not isinstance(seconds, np.ndarray):
+        seconds = np.fromiter(seconds, np.float64, count)
+    if count and not (seconds.min() >= 0 and seconds.max() <= LAST_SECOND):  # false for NaN too
+        raise msgspec.DecodeError("a record has an impossible time")
+    micros = np.rint(seconds * 1e6).astype(np.int64)
+    return pa.Array.from_buffers(TIME, count, [None, pa.py_buffer(micros)])

@@ -7,8 +7,8 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from shardline.services.wire.columns import DYNAMODB_COLUMNS
-from shardline.services.wire.handler import RecordsAnswer, times
+from shardline.services.wire.answer import RecordsAnswer, guarded, require_digits
+from shardline.services.wire.columns import DYNAMODB_COLUMNS, time_array
 
 _ABSENT: Final = msgspec.Raw()
 _NOTHING: Final = (b"", b"null")
@@ -32,7 +32,7 @@ class _Record(msgspec.Struct, gc=False):
 
 
 class _Body(msgspec.Struct, rename="pascal", gc=False):
-    records: list[_Record] = []
+    records: list[_Record]
     next_shard_iterator: str | None = None
 
 
@@ -41,19 +41,28 @@ _DECODER: Final = msgspec.json.Decoder(_Body)
 
 def decode_dynamodb(body: bytes) -> RecordsAnswer:
     """Decode a body. Raises `msgspec.DecodeError` for anything that is not one."""
+    return guarded(_decode, body)
+
+
+def _decode(body: bytes) -> RecordsAnswer:
     answer = _DECODER.decode(body)
     records = answer.records
     changes = [record.dynamodb for record in records]
+    numbers = [change.sequence_number for change in changes]
+    require_digits(numbers)
+    keys = _texts([change.keys for change in changes])
+    if keys.null_count:
+        raise msgspec.DecodeError("a change has no keys")
     batch = pa.RecordBatch.from_arrays(
         [
             pa.array([record.event_id for record in records], pa.string()),
             pa.array([record.event_name for record in records], pa.string()),
             pa.array([record.event_version for record in records], pa.string()),
-            _texts([change.keys for change in changes]),
+            keys,
             _texts([change.old_image for change in changes]),
             _texts([change.new_image for change in changes]),
-            pa.array([change.sequence_number for change in changes], pa.string()),
-            times((change.approximate_creation_date_time for change in changes), len(changes)),
+            pa.array(numbers, pa.string()),
+            time_array((change.approximate_creation_date_time for change in changes), len(changes)),
             pa.array([change.size_bytes for change in changes], pa.int64()),
             _texts([record.user_identity for record in records]),
         ],

@@ -1,63 +1,109 @@
-"""Response bodies become Arrow columns here; botocore's own parser never sees a record."""
+"""An answer is whole or it is an error to retry: checked here, for every client that we make.
+
+botocore accepts a body that was cut, and takes one that is no JSON for an empty answer. So each
+answer of status 200 is checked before botocore parses it. The answers of a stream are decoded here
+as well: botocore's own parser never sees a record.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-import pyarrow as pa
+import msgspec
+from botocore.exceptions import HTTPClientError
 
-from shardline.services.wire.columns import TIME
+from shardline.services.wire import cbor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from shardline.core.shards import Shard
+    from collections.abc import Callable, Mapping
 
 _ANSWER: Final = "ShardlineAnswer"
+_OK: Final = 200
+_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_SHOWN: Final = 40
+"""How many bytes of a body that is no answer are shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordsAnswer:
-    """A GetRecords body, decoded."""
+class IncompleteAnswer(HTTPClientError):  # type: ignore[misc] # botocore publishes no types
+    """The service sent an answer of status 200 that is cut, garbled or lacks what it must have."""
 
-    records: pa.RecordBatch
-    next_iterator: str | None
-    behind_ms: int | None = None
-    children: tuple[Shard, ...] = ()
+    fmt = "{error}"
 
 
-def decode_records_with(
-    decode: Callable[[bytes], RecordsAnswer], client: Any, service_id: str
-) -> None:
-    """Make a client decode GetRecords with this function; `answer_in` finds what it returned.
+def require_whole_answers(client: Any) -> None:
+    """Make a client raise `IncompleteAnswer` for an answer that is cut, or is not one at all.
 
-    botocore offers the raw body before it parses; it is left an empty object to parse.
+    An empty object is accepted: DynamoDB answers so for an item that is not there.
     """
+    is_json = client.meta.service_model.resolved_protocol == "json"
 
+    def check(
+        operation_model: Any,
+        response_dict: dict[str, Any],
+        customized_response_dict: dict[str, Any],
+        **_: Any,
+    ) -> None:
+        if response_dict["status_code"] != _OK or _ANSWER in customized_response_dict:
+            return
+        _require_length(response_dict)
+        shape = operation_model.output_shape
+        if not is_json or shape is None or cbor.is_cbor_map(response_dict["body"]):
+            return
+        members = _decode(_members, response_dict["body"])
+        if members and shape.members.keys().isdisjoint(members):
+            raise IncompleteAnswer(error=f"not an answer: it has only {', '.join(members)}")
+
+    # First, so that it sees the body as it came, and after the decoders of single operations.
+    client.meta.events.register_first(f"before-parse.{_service_id(client)}", check)
+
+
+def decode_answers_with(decoders: Mapping[str, Callable[[bytes], Any]], client: Any) -> None:
+    """Make a client decode the answers to these operations; `answer_in` returns what came out.
+
+    A decoder raises `msgspec.DecodeError` for a body that is not the answer it should be.
+    """
+    for operation, decode in decoders.items():
+        event = f"before-parse.{_service_id(client)}.{operation}"
+        client.meta.events.register(event, _decoding(decode))
+
+
+def answer_in(response: dict[str, Any]) -> Any:
+    """Return what the client's decoder made of the body."""
+    return response[_ANSWER]
+
+
+def _service_id(client: Any) -> str:
+    return str(client.meta.service_model.service_id.hyphenize())
+
+
+def _decoding(decode: Callable[[bytes], Any]) -> Callable[..., None]:
     def take_body(
         response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: Any
     ) -> None:
-        if response_dict["status_code"] == 200:
-            customized_response_dict[_ANSWER] = decode(response_dict["body"])
-            response_dict["body"] = b"{}"
+        if response_dict["status_code"] == _OK:
+            _require_length(response_dict)
+            customized_response_dict[_ANSWER] = _decode(decode, response_dict["body"])
+            response_dict["body"] = b"{}"  # for botocore to parse
 
-    client.meta.events.register(f"before-parse.{service_id}.GetRecords", take_body)
-
-
-def answer_in(response: dict[str, Any]) -> RecordsAnswer:
-    """Return what the client's decoder made of the body."""
-    answer: RecordsAnswer = response[_ANSWER]
-    return answer
+    return take_body
 
 
-def times(seconds: Iterable[float], count: int) -> pa.Array:
-    """Make a column of times from JSON's seconds, rounded to the microsecond.
+def _require_length(response_dict: dict[str, Any]) -> None:
+    """Raise if the connection ended before the body did: botocore does not look."""
+    promised = response_dict["headers"].get("content-length")
+    size = len(response_dict["body"])
+    if promised is not None and str(promised).isdigit() and int(promised) != size:
+        raise IncompleteAnswer(error=f"{size} of {promised} bytes arrived")
 
-    Truncating would turn 1700000000.123 into …122999: the nearest double lies just below.
-    """
-    if not isinstance(seconds, np.ndarray):
-        seconds = np.fromiter(seconds, np.float64, count)
-    micros = np.rint(seconds * 1e6).astype(np.int64)
-    return pa.Array.from_buffers(TIME, count, [None, pa.py_buffer(micros)])
+
+def _members(body: bytes) -> list[str]:
+    body.decode()  # msgspec does not look into texts that it passes over
+    return list(_OBJECT.decode(body))
+
+
+def _decode(decode: Callable[[bytes], Any], body: bytes) -> Any:
+    try:
+        return decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        starts = f"it starts with {body[:_SHOWN]!r}" if body else "it is empty"
+        raise IncompleteAnswer(error=f"not an answer: {error}; {starts}") from error

@@ -1,8 +1,8 @@
-"""The records of a CBOR body all at once: every length is written down, so little is searched for.
+"""The records of a CBOR body all at once: every length is in the body, so little is searched for.
 
-As in `wire_vectors`, records usually have the shape of the first one. Where each of them starts is
-found by the name that it begins with; then all records are walked through together, field by field.
-All of it is verified, and whatever does not fit is left to the simple decoder.
+As in `vectors_json`, records usually have the shape of the first one. The start of each is found by
+the name that it begins with; then all records are walked through together, field by field.
+Everything is verified. A body that does not fit is left to the simple decoder.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from shardline.services.wire.cbor import decode_at, head, read_head
-from shardline.services.wire.columns import KINESIS_COLUMNS, TIME
+from shardline.services.wire.columns import KINESIS_COLUMNS, LAST_SECOND, TIME
 from shardline.services.wire.spans import (
     Places,
     column_is,
@@ -37,6 +37,7 @@ _FIELDS: Final = {"Data", "PartitionKey", _NUMBER_FIELD, _TIME_FIELD}
 _TIME_HEAD: Final = b"\xc1\x1b"
 """Tag 1, and a whole number of eight bytes."""
 _TIME_BYTES: Final = 8
+_LONGEST_NUMBER: Final = 255
 
 _MANY: Final = 24
 """From here on it pays to look at all records at once, which costs 0.2 ms whatever there is."""
@@ -111,8 +112,13 @@ def decode_alike_cbor(body: bytes, at_least: int = _MANY) -> Records | None:
         stop = int(walked.ends[rows - 1])
         if starts[0] != first or stop < 0 or (count is not None and count != rows):
             return None
+        found_texts = {
+            name: texts(body, begins[:rows], ends[:rows])  # the unused ones must be UTF-8 as well
+            for name, (begins, ends) in walked.spans.items()
+            if name != "Data"
+        }
         columns = [
-            texts(body, *(each[:rows] for each in walked.spans["PartitionKey"])),
+            found_texts["PartitionKey"],
             copied_out(body, *(each[:rows] for each in walked.spans["Data"])),
             digits(walked.fixed[_NUMBER_FIELD][:rows]),
             _times(walked.fixed[_TIME_FIELD][:rows]),
@@ -169,9 +175,13 @@ def _shape_of_first(body: bytes, place: int) -> _Shape | None:
             literal, fixed_bytes = literal + _TIME_HEAD, _TIME_BYTES
         elif name == _NUMBER_FIELD:
             fixed_bytes = read_head(body, place)[2]
+            if fixed_bytes > _LONGEST_NUMBER:
+                return None
             literal += head(_TEXT, fixed_bytes)
         fields.append(_Field(name, literal, fixed_bytes))
         place = _behind(body, place)
+        if place > len(body):
+            return None
     names = {field.name for field in fields}
     if len(names) < len(fields) or not names >= _FIELDS:
         return None
@@ -231,7 +241,7 @@ def _lengths(
 
 def _times(rows: npt.NDArray[np.uint8]) -> pa.Array:
     milliseconds = np.ascontiguousarray(rows).view(">i8").reshape(-1).astype(np.int64)
-    if (milliseconds >> 48).any():
-        raise ValueError("a time lies thousands of years ahead")
+    if milliseconds.min() < 0 or milliseconds.max() > LAST_SECOND * 1000:
+        raise ValueError("a record has an impossible time")
     micros = milliseconds * 1000
     return pa.Array.from_buffers(TIME, len(rows), [None, pa.py_buffer(micros)])

@@ -1,8 +1,8 @@
 """The records of a big Kinesis body all at once: positions found by numpy, values moved by Arrow.
 
 Every record of a body usually looks like the first: the same fields in the same order, no spaces,
-no escapes. Where that is so, the places of the names say where each value lies. All of it is
-verified, and whatever does not fit is left to the typed decoder, so both always agree.
+no escapes. Then the positions of the names give the position of each value. Everything is
+verified. A body that does not fit is left to the typed decoder, so that both always agree.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import re
 from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pybase64 import b64decode
 
-from shardline.services.wire.columns import KINESIS_COLUMNS
-from shardline.services.wire.handler import times
+from shardline.services.wire.columns import KINESIS_COLUMNS, time_array
 from shardline.services.wire.spans import (
     Places,
     copied_out,
@@ -38,6 +38,8 @@ _PAD: Final = ord("=")
 _BACKSLASH: Final = ord("\\")
 _SPACE: Final = ord(" ")
 _DIGIT: Final = ord("A")
+_PLUS, _DOT, _ZERO, _NINE, _E = (np.uint8(byte) for byte in b"+.09e")
+_LOWER: Final = np.uint8(0x20)
 
 
 class _Field(NamedTuple):
@@ -169,8 +171,33 @@ def _ends_of_numbers(body: bytes, begins: Places, closing: bytes) -> Places:
 
 
 def _times(body: bytes, begins: Places, ends: Places) -> pa.Array:
-    seconds = pc.cast(texts(body, begins, ends), pa.float64())
-    return times(seconds.to_numpy(), len(seconds))
+    values = texts(body, begins, ends)
+    if not _are_numbers(values):
+        raise ValueError("a time is not a number as JSON writes it")
+    return time_array(pc.cast(values, pa.float64()).to_numpy(), len(values))
+
+
+def _are_numbers(values: pa.Array) -> bool:
+    """Return true if Arrow accepts no more than JSON does: no "nan", "01", ".5" or "5."."""
+    offsets, text = _offsets_and_bytes(values)
+    starts, sizes = offsets[:-1], np.diff(offsets)
+    if not sizes.all():
+        return False
+    known = (text - _PLUS <= _NINE - _PLUS) | (text | _LOWER == _E)
+    leading_zero = (text[starts] == _ZERO) & (sizes > 1)
+    after_zero = text[starts[leading_zero] + 1]
+    after_dot = text[np.flatnonzero(text[:-1] == _DOT) + 1]
+    return bool(
+        known.all()
+        and _are_digits(text[starts])
+        and _are_digits(text[offsets[1:] - 1])
+        and _are_digits(after_dot)
+        and not (after_zero - _ZERO <= _NINE - _ZERO).any()
+    )
+
+
+def _are_digits(text: npt.NDArray[np.uint8]) -> bool:
+    return bool((text - _ZERO <= _NINE - _ZERO).all())
 
 
 def _numbers(body: bytes, begins: Places, ends: Places) -> pa.Array:
@@ -184,11 +211,15 @@ def _numbers(body: bytes, begins: Places, ends: Places) -> pa.Array:
 
 
 def _are_plain(values: pa.Array) -> bool:
-    """Say whether all that stands in texts means itself: no escapes, no quotes, no controls."""
-    _, offsets, data = values.buffers()
-    size = int(np.frombuffer(offsets, np.int32)[len(values)])
-    text = np.frombuffer(data, np.uint8, size)
+    """Return true if every byte of the texts means itself: no escapes, quotes or controls."""
+    _, text = _offsets_and_bytes(values)
     return not ((text == _BACKSLASH) | (text == _QUOTE) | (text < _SPACE)).any()
+
+
+def _offsets_and_bytes(values: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
+    _, offsets, data = values.buffers()
+    bounds = np.frombuffer(offsets, np.int32, len(values) + 1)
+    return bounds, np.frombuffer(data, np.uint8, int(bounds[-1]))
 
 
 def _decoded(body: bytes, begins: Places, ends: Places) -> pa.Array | None:
@@ -199,9 +230,10 @@ def _decoded(body: bytes, begins: Places, ends: Places) -> pa.Array | None:
     text = np.frombuffer(copied_out(body, begins, ends).buffers()[2], np.uint8)[: lengths.sum()]
     stops = np.cumsum(lengths)
     padding = np.zeros(len(lengths), np.int64)
+    padded = np.ones(len(lengths), bool)
     for from_end in (1, 2):
         last = stops - from_end
-        padded = text[last] == _PAD
+        padded &= text[last] == _PAD  # the second only before the first
         padding += padded
         text[last[padded]] = _DIGIT
     decoded = b64decode(text.data, validate=True)  # refuses any padding that is left

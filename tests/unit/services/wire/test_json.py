@@ -211,7 +211,7 @@ def test_times_are_rounded_never_truncated(milliseconds: int) -> None:
 
 @pytest.mark.case("R-05")
 @pytest.mark.parametrize("decode", [decode_kinesis, decode_dynamodb])
-@pytest.mark.parametrize("body", [b"{}", b'{"Records":[],"NextShardIterator":null}'])
+@pytest.mark.parametrize("body", [b'{"Records":[]}', b'{"Records":[],"NextShardIterator":null}'])
 def test_a_missing_next_iterator_and_a_null_one_both_mean_the_end(decode: Any, body: bytes) -> None:
     assert decode(body).next_iterator is None
 

@@ -1,0 +1,48 @@
+"""What a GetRecords body holds, and the rules that the bodies of both services must keep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+
+    from shardline.core.shards import Shard
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsAnswer:
+    """A GetRecords body, decoded."""
+
+    records: pa.RecordBatch
+    next_iterator: str | None
+    """None at the end of a closed shard, whether the member was null or missing."""
+    behind_ms: int | None = None
+    children: tuple[Shard, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.next_iterator == "":
+            raise msgspec.DecodeError("the next iterator is empty")
+
+
+def guarded(decode: Callable[[bytes], RecordsAnswer], body: bytes) -> RecordsAnswer:
+    """Decode a body; whatever is wrong with it becomes a `msgspec.DecodeError`."""
+    try:
+        return decode(body)
+    except msgspec.DecodeError:
+        raise
+    except (ValueError, OverflowError, RecursionError) as error:
+        # Bad UTF-8, a number that fits no column, or thousands of brackets.
+        raise msgspec.DecodeError(f"{type(error).__name__}: {error}") from error
+
+
+def require_digits(numbers: list[str]) -> None:
+    """Raise `msgspec.DecodeError` unless every sequence number is of digits."""
+    joined = "".join(numbers)
+    if numbers and not (joined.isascii() and joined.isdigit() and all(numbers)):
+        raise msgspec.DecodeError("a sequence number is not of digits")
