@@ -11,8 +11,8 @@ FAST_TIERS := unit property simulation
 SLOW_TIERS := contract integration spark cluster browser
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast check format docs bench simulate mutants lock clean \
-	coverage-of-requirements
+.PHONY: help setup demo test test-fast test-versions check format docs bench simulate mutants lock \
+	clean coverage-of-requirements unreachable
 
 help: ## say what there is to do
 	@echo "shardline: ordered consumption of resharding streams. Start with: make demo"
@@ -59,12 +59,19 @@ simulate: .venv/.shardline ## replay one simulated run: make simulate SEED=7
 mutants: .venv/.shardline ## put known bugs in, one by one, and see each one caught
 	@$(BIN)/python -m tests.simulation.mutants
 
+test-versions: .venv/.shardline ## the fast tests with the lowest and the newest versions of the dependencies
+	@$(PIP) install "uv>=0.9"
+	@$(BIN)/python tools/test_versions.py $(ONLY)
+
+unreachable: .venv/.shardline ## list what only tests use
+	@$(BIN)/python tools/unreachable.py
+
 lock: .venv/.shardline ## pin the newest versions that fit pyproject.toml
 	@$(PIP) install "uv>=0.9"
 	@tools/lock.sh $(BIN)/uv
 
 clean: ## remove all that make has installed
-	rm -rf .venv tests/servers/node_modules
+	rm -rf .venv .venvs tests/servers/node_modules
 
 # ── What the targets above stand on; each leaves a stamp, and runs again when its input changes ──
 

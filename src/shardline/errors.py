@@ -1,7 +1,8 @@
 """Every error that shardline raises on purpose.
 
 ShardlineError
-├── ConfigurationError         what was asked for cannot be: a bad address, option, or credentials
+├── ConfigurationError         a bad address, a bad option, or missing credentials
+│   └── MissingExtra           an optional package is not installed
 ├── InvalidPosition            a position or token that cannot be understood
 ├── ItemMismatch               an item does not fit its model, or a value does not fit DynamoDB
 ├── GapError                   the service no longer has records that were not delivered yet
@@ -21,13 +22,35 @@ The message of each is one line that says what happened and what to do about it.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+EXTRAS: Final = {
+    "aiohttp": "local",
+    "prometheus_client": "metrics",
+    "psycopg": "postgresql",
+    "pydantic": "tables",
+    "pyspark": "spark",
+    "rich": "cli",
+    "sqlalchemy": "sql",
+    "typer": "cli",
+}
+"""The optional packages, by the name they are imported with, and the extra that installs each."""
+
 
 class ShardlineError(Exception):
     """Anything that shardline raises on purpose."""
 
 
 class ConfigurationError(ShardlineError, ValueError):
-    """What was asked for cannot be: a bad address, option, or missing credentials."""
+    """A bad address, a bad option, or missing credentials."""
+
+
+class MissingExtra(ConfigurationError, ImportError):
+    """An optional package is not installed."""
 
 
 class InvalidPosition(ShardlineError, ValueError):
@@ -80,3 +103,18 @@ class Throttled(ServiceError):
 
 class ServiceUnreachable(ServiceError):
     """The service gave no answer: endpoint, network or time-out."""
+
+
+@contextmanager
+def optional_import(purpose: str) -> Iterator[None]:
+    """Turn a failed import of an optional package into a `MissingExtra` that names the extra."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRAS:
+            raise
+        raise MissingExtra(
+            f"{purpose} needs {package}, which is not installed: "
+            f"pip install 'shardline[{EXTRAS[package]}]'"
+        ) from None

@@ -18,6 +18,7 @@ from shardline.errors import (
     InvalidPosition,
     ServiceError,
     ShardlineError,
+    optional_import,
 )
 from shardline.leases.port import TableUnavailable
 
@@ -110,7 +111,8 @@ class Program(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the chosen command."""
         try:
-            return super().invoke(ctx)
+            with optional_import(f"shardline {ctx.invoked_subcommand}"):
+                return super().invoke(ctx)
         except ShardlineError as error:
             if ctx.params.get("debug"):
                 raise

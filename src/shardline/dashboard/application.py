@@ -8,14 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from shardline.errors import ConfigurationError, ShardlineError
+from shardline.errors import ShardlineError, optional_import
 
-try:
+with optional_import("the dashboard"):
     from aiohttp import web
-except ModuleNotFoundError as missing:
-    raise ConfigurationError(
-        "the dashboard needs aiohttp, which is not installed: pip install 'shardline[local]'"
-    ) from missing
 
 if TYPE_CHECKING:
     import socket

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from shardline.errors import ConfigurationError
+from shardline.errors import ConfigurationError, optional_import
 
 if TYPE_CHECKING:
     from shardline.leases.port import LeaseTable
@@ -33,7 +33,8 @@ def open_table(address: str, access: Access | None = None) -> LeaseTable:
             "the address of the lease table has more than one @: write special characters of a "
             "user or password as %40 (@), %2F (/), %3A (:), or set PGPASSWORD"
         )
-    from shardline.leases.sql import SqlLeaseTable
+    with optional_import(f"the lease table {scheme}://"):
+        from shardline.leases.sql import SqlLeaseTable
 
     return SqlLeaseTable(address)
 

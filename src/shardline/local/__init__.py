@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from shardline.errors import optional_import
 from shardline.local.clock import Clock
-from shardline.local.service import Service
+
+with optional_import("the embedded service"):
+    from shardline.local.service import Service
 
 __all__ = ["Clock", "Service"]

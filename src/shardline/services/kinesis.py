@@ -10,6 +10,7 @@ from shardline.core.positions import TRIM_HORIZON, Position
 from shardline.errors import ShardNotFound, StreamNotFound
 from shardline.services.calls import Calls, Patience
 from shardline.services.cbor_client import speak_cbor
+from shardline.services.exact_times import send_exact_times
 from shardline.services.iterators import iterator_parameters
 from shardline.services.listing import list_whole
 from shardline.services.port import Page, StreamDescription
@@ -66,6 +67,7 @@ class KinesisStream:
             else {"StreamName": address.name}
         )
         decode_answers_with(_DECODERS, client)
+        send_exact_times(client)
         if wire == "cbor":
             speak_cbor(client, "kinesis")
         self._calls = Calls(client, str(address), self._patience)

@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final
 
+from shardline.errors import optional_import
 from shardline.spark.java import java_home
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ def session(app_name: str = "shardline", master: str = "local[*]", **settings: s
 
     Pass settings by keyword with `__` for the dots: `spark__executor__memory="2g"`.
     """
-    from pyspark.sql import SparkSession
+    with optional_import("a Spark session"):
+        from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ["JAVA_HOME"] = str(java_home())
