@@ -19,6 +19,8 @@ BASE_MODULES = (
     "shardline.consumer.consumer",
     "shardline.consumer.policies",
     "shardline.consumer.dead_letters",
+    "shardline.consumer.keeper",
+    "shardline.consumer.runner",
     "shardline.consumer.worker",
     "shardline.core.promise",
     "shardline.leases.coordinator",

@@ -42,6 +42,21 @@ def test_type_checkers_see_the_same_names_in_the_same_modules() -> None:
     assert seen == shardline._MODULES
 
 
+def test_a_function_of_a_package_is_never_shadowed_by_a_module_of_its_name() -> None:
+    """Importing a submodule sets an attribute of its package, under the name of the submodule."""
+    script = """
+import pkgutil, shardline, shardline.local, shardline.spark
+for package in (shardline, shardline.local, shardline.spark):
+    modules = {each.name for each in pkgutil.iter_modules(package.__path__)}
+    lazy = set(package.__all__) - set(vars(package))
+    print(*(modules & lazy))
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.split() == []
+
+
 def test_a_name_that_is_not_public_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'strem'"):
         shardline.strem  # noqa: B018
