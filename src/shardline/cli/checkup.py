@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from shardline.cli.program import with_option_names
-from shardline.errors import ServiceUnreachable, ShardlineError, StreamNotFound
+from shardline.errors import EXTRAS, ServiceUnreachable, ShardlineError, StreamNotFound
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_SPARK = (4, 2)
-_EXTRAS = {
-    "aiohttp": ("local", "shardline local, demo and dashboard"),
-    "psycopg": ("postgresql", "lease tables in PostgreSQL"),
-    "prometheus_client": ("metrics", "metrics for Prometheus"),
+_PURPOSES = {
+    "aiohttp": "shardline local, demo and dashboard",
+    "prometheus_client": "metrics for Prometheus",
+    "psycopg": "lease tables in PostgreSQL",
+    "pydantic": "models of tables",
+    "sqlalchemy": "lease tables in SQLite and PostgreSQL",
 }
 
 
@@ -85,9 +87,9 @@ class Checkup:
         spark = _spark()
         yield spark
         yield _java(needed=spark.outcome is not Outcome.OPTIONAL)
-        for module, (extra, purpose) in _EXTRAS.items():
+        for module, purpose in _PURPOSES.items():
             if importlib.util.find_spec(module) is None:
-                remedy = f"for {purpose}: pip install 'shardline[{extra}]'"
+                remedy = f"for {purpose}: pip install 'shardline[{EXTRAS[module]}]'"
                 yield Finding(module, Outcome.OPTIONAL, "not installed", remedy)
             else:
                 yield Finding(module, Outcome.FINE, _version_of(module))

@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 from shardline import errors
 from shardline.cli import app
 from shardline.cli.program import ExitCode, _RepeatFilter, exit_code_of, with_option_names
-from shardline.cli.run.report import judge_failure
 from shardline.leases.port import TableUnavailable
 
 if TYPE_CHECKING:
@@ -65,26 +64,6 @@ def test_each_kind_of_error_has_its_exit_code(
     error: type[errors.ShardlineError], code: ExitCode
 ) -> None:
     assert exit_code_of(error("x")) is code
-
-
-@pytest.mark.parametrize(
-    ("failure", "reason", "code"),
-    [
-        (
-            "shardline.errors.GapError: gone; set failOnDataLoss to false",
-            "gone; pass --go-on-after-gaps",
-            ExitCode.GAP,
-        ),
-        ("shardline.errors.StreamNotFound: not there", "not there", ExitCode.SERVICE),
-        ("ConfigurationError: wrong", "wrong", ExitCode.USAGE),
-        ("ZeroDivisionError: division by zero", None, ExitCode.FAILED),
-        ("something: else", None, ExitCode.FAILED),
-    ],
-)
-def test_a_failed_query_is_judged_by_what_it_met(
-    failure: str, reason: str | None, code: ExitCode
-) -> None:
-    assert judge_failure(failure) == (reason or failure, code)
 
 
 def test_a_line_that_is_logged_again_and_again_is_shown_once_in_a_while() -> None:
