@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from shardline.core.checkpoints import position_to_json
 from shardline.core.lineage import State, trace
-from shardline.core.positions import After, AtTime, Latest, ShardEnd, TrimHorizon
+from shardline.core.positions import After, AtTime
 from shardline.core.shards import HASH_SPACE_END
 from shardline.observation.shard_times import closed_at, opened_at
 from shardline.observation.snapshot import GapView, ShardView, WorkerView
@@ -67,18 +68,11 @@ def gap_views(observation: Observation) -> tuple[GapView, ...]:
 def position_text(position: Position) -> str:
     """Return a position as people write it."""
     match position:
-        case TrimHorizon():
-            return "trim_horizon"
-        case Latest():
-            return "latest"
-        case ShardEnd():
-            return "shard_end"
         case AtTime(time):
             return f"at {time.isoformat(timespec='seconds')}"
-        case After(sequence, None):
-            return f"after {sequence}"
         case After(sequence, sub_sequence):
-            return f"after {sequence}/{sub_sequence}"
+            return f"after {sequence}" + ("" if sub_sequence is None else f"/{sub_sequence}")
+    return str(position_to_json(position))  # the others are names
 
 
 def lag_within(lag_seconds: float | None, opened_at: float | None, at: float) -> float | None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import pytest
+
 from shardline.core.leasing.rows import Heartbeat, LeaseRow
-from shardline.core.positions import SHARD_END, After
+from shardline.core.positions import SHARD_END, TRIM_HORIZON, After, AtTime, Position
 from shardline.core.shards import HashRange, SequenceNumber, Shard
 from shardline.observation.observation import Observation
-from shardline.observation.views import gap_views, shard_views, worker_views
+from shardline.observation.views import gap_views, position_text, shard_views, worker_views
 
 NOW = 1_800_000_000.0
 CREATED = datetime.fromtimestamp(NOW - 3600, UTC)
@@ -79,3 +81,17 @@ def test_workers_are_those_who_hold_and_those_who_beat() -> None:
 def test_gaps_are_those_that_the_rows_record() -> None:
     observation = Observation(NOW, (LEFT,), rows=(row("l", gap="5 records"), row("r")))
     assert [(g.shard_id, g.text) for g in gap_views(observation)] == [("l", "5 records")]
+
+
+@pytest.mark.parametrize(
+    ("position", "text"),
+    [
+        (TRIM_HORIZON, "trim_horizon"),
+        (SHARD_END, "shard_end"),
+        (AtTime(CREATED), "at 2027-01-15T07:00:00+00:00"),
+        (After(SequenceNumber("5")), "after 5"),
+        (After(SequenceNumber("5"), 2), "after 5/2"),
+    ],
+)
+def test_positions_read_as_people_write_them(position: Position, text: str) -> None:
+    assert position_text(position) == text
