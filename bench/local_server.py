@@ -82,7 +82,8 @@ class _Connection:
     def call(self, operation: str, body: bytes, *, keep: bool = False) -> bytes:
         """Return the answer's body, or only what came first of it unless it is to be kept."""
         self._socket.sendall(
-            b"POST / HTTP/1.1\r\nHost: local\r\nContent-Type: application/x-amz-json-1.1\r\n"
+            b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-amz-json-1.1\r\n"
+            b"Authorization: AWS4 Credential=a, SignedHeaders=b, Signature=c\r\nX-Amz-Date: d\r\n"
             b"X-Amz-Target: Kinesis_20131202.%b\r\nContent-Length: %d\r\n\r\n%b"
             % (operation.encode(), len(body), body)
         )

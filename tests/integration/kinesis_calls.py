@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+import urllib.request
+from typing import TYPE_CHECKING, Any, Final
 
 from botocore.config import Config
 
 if TYPE_CHECKING:
     from shardline.local import Service
+
+
+SIGNED: Final = {
+    "Authorization": "AWS4-HMAC-SHA256 Credential=local, SignedHeaders=host, Signature=0",
+    "X-Amz-Date": "20260101T000000Z",
+}
+"""Headers of a signed request: the embedded service does not check the signature itself."""
+
+
+def control(service: Service, path: str, **request: Any) -> dict[str, Any]:
+    """Make a call of the control API."""
+    call = urllib.request.Request(  # noqa: S310 - our own server
+        f"{service.endpoint_url}/_shardline/{path}",
+        json.dumps(request).encode(),
+        {"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(call) as answer:  # noqa: S310
+        members: dict[str, Any] = json.load(answer)
+        return members
 
 
 def client_of(service: Service) -> Any:

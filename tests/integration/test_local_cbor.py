@@ -16,6 +16,7 @@ from shardline.services.cbor_client import speak_cbor
 from shardline.services.connection import connect
 from shardline.services.cursor import ShardCursor
 from shardline.services.wire import cbor
+from tests.integration.kinesis_calls import SIGNED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +37,7 @@ def client(service: Service) -> Any:
 
 def call(service: Service, target: str, body: bytes, content_type: str) -> tuple[int, str, bytes]:
     connection = http.client.HTTPConnection("127.0.0.1", service.port)
-    headers = {"X-Amz-Target": target, "Content-Type": content_type}
+    headers = {"X-Amz-Target": target, "Content-Type": content_type, **SIGNED}
     connection.request("POST", "/", body, headers)
     answer = connection.getresponse()
     return answer.status, answer.headers["Content-Type"], answer.read()
@@ -112,7 +113,7 @@ def test_tables_speak_json_only(service: Service) -> None:
     target = "DynamoDBStreams_20120810.ListStreams"
     status, _, body = call(service, target, b"\xa0", cbor.CONTENT_TYPE)
     assert status == 400
-    assert "send JSON" in cbor.decode(body)["message"]
+    assert "send JSON" in cbor.decode(body)["Message"]
 
 
 def test_a_stream_is_read_in_cbor(service: Service) -> None:

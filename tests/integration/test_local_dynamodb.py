@@ -12,6 +12,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from shardline.local import Clock, Service
+from tests.integration.kinesis_calls import control as call_control
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,11 +32,7 @@ def client(service: Service) -> Any:
 
 
 def control(service: Service, operation: str, **request: Any) -> dict[str, Any]:
-    url = f"{service.endpoint_url}/_shardline/dynamodb/{operation}"
-    asked = urllib.request.Request(url, json.dumps(request).encode(), method="POST")  # noqa: S310
-    with urllib.request.urlopen(asked) as answer:  # noqa: S310
-        said: dict[str, Any] = json.load(answer)
-        return said
+    return call_control(service, f"dynamodb/{operation}", **request)
 
 
 def drain(client: Any, arn: str, shard: str) -> list[dict[str, Any]]:

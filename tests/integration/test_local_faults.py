@@ -15,7 +15,16 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutError
 
 from shardline.local import Clock, Service
-from tests.integration.kinesis_calls import client_of, iterator, listed, put, read, shard
+from tests.integration.kinesis_calls import (
+    SIGNED,
+    client_of,
+    control,
+    iterator,
+    listed,
+    put,
+    read,
+    shard,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,13 +57,6 @@ def error_of(kinesis: Any, operation: str, **request: Any) -> str:
 
 def held(kinesis: Any) -> list[bytes]:
     return read(kinesis, iterator(kinesis, STREAM, 0, "TRIM_HORIZON"))[0]
-
-
-def control(service: Service, path: str, **request: Any) -> dict[str, Any]:
-    url = f"{service.endpoint_url}/_shardline/{path}"
-    with urllib.request.urlopen(url, json.dumps(request).encode()) as answer:  # noqa: S310
-        said: dict[str, Any] = json.load(answer)
-        return said
 
 
 # --- faults -----------------------------------------------------------------------------------
@@ -225,7 +227,7 @@ def test_the_end_of_a_shard_is_null_or_missing(
         service.endpoint_url,
         body,
         {"X-Amz-Target": "Kinesis_20131202.GetRecords"}
-        | {"Content-Type": "application/x-amz-json-1.1"},
+        | {"Content-Type": "application/x-amz-json-1.1", **SIGNED},
     )
     with urllib.request.urlopen(request) as answer:  # noqa: S310
         page = json.load(answer)
@@ -312,11 +314,11 @@ def test_a_shard_takes_a_thousand_records_or_a_mebibyte_a_second(
 
 def test_calls_of_the_account_are_limited(kinesis: Any, service: Service) -> None:
     service.limits.enabled = True
-    for _ in range(100):
-        kinesis.list_shards(**STREAM)
-    assert error_of(kinesis, "list_shards", **STREAM) == "LimitExceededException"
+    for _ in range(10):
+        kinesis.describe_stream(**STREAM)
+    assert error_of(kinesis, "describe_stream", **STREAM) == "LimitExceededException"
     service.clock.advance(1)
-    kinesis.list_shards(**STREAM)
+    kinesis.describe_stream(**STREAM)
     code = error_of(
         kinesis,
         "update_shard_count",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import re
@@ -12,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +24,7 @@ from shardline.errors import ConfigurationError
 from shardline.local import Clock, Service
 from shardline.local.kinesis.twin import EPOCH
 from tests.contract.reading import wait_until
+from tests.integration.kinesis_calls import control
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -294,10 +293,7 @@ def test_records_that_time_has_taken_leave_the_file(tmp_path: Path) -> None:
 def test_a_clock_that_was_moved_goes_on_from_there(tmp_path: Path) -> None:
     with Service(file=tmp_path / "a.db") as service:
         before = service.clock.now_ms()
-        request = urllib.request.Request(  # noqa: S310 - our own server
-            f"{service.endpoint_url}/_shardline/clock/advance", b'{"seconds": 86400}'
-        )
-        assert json.load(urllib.request.urlopen(request))["now_ms"] > before  # noqa: S310
+        assert control(service, "clock/advance", seconds=86_400)["now_ms"] > before
     with Service(file=tmp_path / "a.db") as service:
         assert service.clock.now_ms() >= before + 86_400_000
 
@@ -322,11 +318,7 @@ def test_tables_are_kept_too(tmp_path: Path) -> None:
         left, _ = tables.split("users", root).children
         tables.put_change("users", {"id": {"S": "a"}}, at=EPOCH, old={"id": {"S": "a"}})
         service.clock.advance(10)
-        request = urllib.request.Request(  # noqa: S310 - our own server
-            f"{service.endpoint_url}/_shardline/dynamodb/roll",
-            json.dumps({"table": "users", "shard": left}).encode(),
-        )
-        urllib.request.urlopen(request).close()  # noqa: S310
+        control(service, "dynamodb/roll", table="users", shard=left)
         expected = seen(service)
         assert sum(map(len, expected[1])) == 2
     with Service(file=tmp_path / "a.db", clock=Clock(EPOCH)) as service:

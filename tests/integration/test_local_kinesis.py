@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import urllib.request
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shardline.local import Clock, Service
-from tests.integration.kinesis_calls import client_of, iterator, listed, put, read, shard
+from tests.integration.kinesis_calls import client_of, control, iterator, listed, put, read, shard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,10 +83,8 @@ def test_on_demand_stream_is_resharded_by_the_service_only(service: Service, kin
         kinesis.update_shard_count(
             StreamName="free", TargetShardCount=8, ScalingType="UNIFORM_SCALING"
         )
-    body = json.dumps({"StreamName": "free", "TargetShardCount": 8}).encode()
-    url = f"{service.endpoint_url}/_shardline/kinesis/reshard"
-    with urllib.request.urlopen(url, body) as answer:  # noqa: S310
-        assert json.load(answer) == {"OpenShardCount": 8}
+    answer = control(service, "kinesis/reshard", StreamName="free", TargetShardCount=8)
+    assert answer == {"OpenShardCount": 8}
     assert len(listed(kinesis, StreamName="free", ShardFilter={"Type": "AT_LATEST"})) == 8
 
 

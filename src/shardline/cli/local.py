@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from pathlib import Path  # noqa: TC003 - typer reads it
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -46,6 +46,19 @@ def local(
     limits: Annotated[
         bool, typer.Option("--limits", help="Throttle as AWS does: 5 reads per second and shard, …")
     ] = False,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict",
+            help="As AWS at its worst: limits, status delays, empty pages, stale listings, "
+            "cut answers.",
+        ),
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Repeat the draws of --strict.")] = 0,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Also answer requests for this host name."),
+    ] = None,
     stream: Annotated[
         list[str] | None, typer.Option(metavar="NAME:SHARDS", help="Create a stream at the start.")
     ] = None,
@@ -68,13 +81,20 @@ def local(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
     wanted = [_name_and_count(text) for text in stream or []]
-    with _start(host, port, limits=limits, file=file) as service:
-        existing = service.stream_names()
+    options: dict[str, Any] = {
+        "limits": limits or strict,
+        "strict": strict,
+        "seed": seed,
+        "allowed_hosts": allow_host or (),
+        "file": file,
+    }
+    with _start(host, port, options) as service:
+        existing = service.shard_counts()
         for name, count in wanted:
             if name not in existing:
                 service.create_stream(name, count)
         if as_json:
-            _print_ready(service, file, limits=limits)
+            _print_ready(service, file)
         else:
             typer.echo(_welcome(service, wanted, file))
         stopped.wait()
@@ -82,14 +102,14 @@ def local(
         typer.echo("shardline local: stopped.")
 
 
-def _start(host: str, port: int, *, limits: bool, file: Path | None) -> Service:
+def _start(host: str, port: int, options: dict[str, Any]) -> Service:
     try:
         from shardline.local.service import Service
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"{error.name} is not installed: pip install 'shardline[local]'"
         ) from None
-    return Service(host, port, limits=limits, file=file)
+    return Service(host, port, **options)
 
 
 def _name_and_count(text: str) -> tuple[str, int]:
@@ -99,21 +119,18 @@ def _name_and_count(text: str) -> tuple[str, int]:
     return name, int(count or 1)
 
 
-def _print_ready(service: Service, file: Path | None, *, limits: bool) -> None:
+def _print_ready(service: Service, file: Path | None) -> None:
     from shardline.cli.output import print_json_line
     from shardline.local.service import REGION
 
-    describe = service.client().describe_stream_summary
-    shards = {
-        name: describe(StreamName=name)["StreamDescriptionSummary"]["OpenShardCount"]
-        for name in sorted(service.stream_names())
-    }
     print_json_line(
         event="ready",
         endpoint_url=service.endpoint_url,
         region=REGION,
-        streams=[{"name": name, "open_shards": count} for name, count in shards.items()],
-        limits=limits,
+        streams=[
+            {"name": name, "open_shards": count} for name, count in service.shard_counts().items()
+        ],
+        limits=service.limits.enabled,
         file=file,
     )
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from datetime import UTC, datetime
+from typing import Final
+
+_MAX_MS: Final = int(datetime(2201, 1, 1, tzinfo=UTC).timestamp() * 1000)
 
 
 class Clock:
@@ -31,8 +34,15 @@ class Clock:
         return datetime.fromtimestamp(self.now_ms() / 1000, UTC)
 
     def advance(self, seconds: float) -> None:
-        """Advance the time by a number of seconds, which must not be negative."""
+        """Advance the time by a number of seconds, which must not be negative.
+
+        Raises `ValueError` also if the time would be later than the year 2200.
+        """
         if seconds < 0:
             raise ValueError(f"a clock cannot go back ({seconds} s): pass seconds >= 0")
+        latest_ms = self.now_ms()
+        # Compared as a float first: an infinite or huge number cannot be rounded.
+        if not seconds * 1000 <= _MAX_MS - latest_ms:
+            raise ValueError(f"{seconds} s is too far: the clock ends with the year 2200")
         with self._lock:
             self._offset_ms += round(seconds * 1000)

@@ -1,4 +1,4 @@
-"""The control API over HTTP, for tests in other processes and languages.
+"""The control API over HTTP, for tests in other processes and languages. All bodies are JSON.
 
 POST /_shardline/clock/advance        {"seconds": 300}
 POST /_shardline/faults/add           {"kind": "throttle", "operation": "GetRecords", "times": 3}
@@ -12,32 +12,60 @@ POST /_shardline/dynamodb/<operation> an operation of `Tables`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 from aiohttp import web
 
+from shardline.local.faults import FaultKind  # noqa: TC001 - msgspec reads it
+from shardline.local.protocol import decode_object
 from shardline.local.refusals import Refusal
 from shardline.local.replay import CLOCK
-from shardline.local.server import decode_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from shardline.local.admission import Admission
     from shardline.local.clock import Clock
     from shardline.local.journal import Journal
     from shardline.local.kinesis.account import Account
     from shardline.local.refusals import Backend
 
 
+class _Advance(msgspec.Struct, forbid_unknown_fields=True):
+    seconds: float
+
+
 class _FaultRequest(msgspec.Struct, forbid_unknown_fields=True):
-    kind: str
-    operation: str | None = None
-    shard_id: str | None = None
-    times: int | None = 1
-    probability: float = 1.0
-    seconds: float | None = None
-    reshards: int = 1
+    kind: FaultKind
+    operation: Annotated[str, msgspec.Meta(max_length=128)] | None = None
+    shard_id: Annotated[str, msgspec.Meta(max_length=128)] | None = None
+    times: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] | None = 1
+    probability: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
+    seconds: Annotated[float, msgspec.Meta(ge=0, le=86_400)] | None = None
+    reshards: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1
+
+
+class _LimitsRequest(msgspec.Struct, forbid_unknown_fields=True):
+    enabled: bool
+
+
+_OneIn = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+
+
+class _SettingsRequest(msgspec.Struct, forbid_unknown_fields=True):
+    status_delay_ms: Annotated[int, msgspec.Meta(ge=0, le=3_600_000)] | None = None
+    shard_limit: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] | None = None
+    empty_page_every: _OneIn | None = None
+    stale_listing_one_in: _OneIn | None = None
+    cut_answer_one_in: _OneIn | None = None
+
+
+class _NoParameters(msgspec.Struct, forbid_unknown_fields=True):
+    pass
+
+
+Parameters = TypeVar("Parameters", bound=msgspec.Struct)
 
 
 class Control:
@@ -48,60 +76,70 @@ class Control:
         clock: Clock,
         account: Account,
         backends: Mapping[str, Backend],
+        admission: Admission,
         journal: Journal | None = None,
     ) -> None:
+        self._admission = admission
         self._clock = clock
         self._account = account
         self._backends = backends
         self._journal = journal
 
-    async def answer(self, request: web.Request) -> web.Response:
-        """Handle one control call. The answer to an invalid call has status 400 and one line."""
-        path = request.match_info["path"]
+    async def answer(self, http: web.Request) -> web.Response:
+        """Handle one control call. The answer to an invalid call has one line that says why."""
+        path = http.match_info["path"]
+        not_admitted = self._admission.refusal(http.headers.get("Host"), http.headers.get("Origin"))
+        if not_admitted is not None:
+            return _failure(403, not_admitted)
+        # A page of another site can send text/plain without asking the server first.
+        if http.content_type != "application/json":
+            return _failure(415, "send Content-Type: application/json")
         try:
-            answer = self._execute(path, decode_object(await request.read()))
+            answer = self._execute(path, decode_object(await http.read() or b"{}"))
             if self._journal is not None:
                 await self._journal.flushed()
         except Refusal as refusal:
-            body = {"error": f"{refusal.name}: {refusal.message}"}
-            return web.Response(status=400, body=msgspec.json.encode(body))
-        except (ValueError, TypeError, KeyError) as error:
-            body = {"error": f"{path}: {type(error).__name__}: {error}"}
-            return web.Response(status=400, body=msgspec.json.encode(body))
-        return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
+            return _failure(400, f"{path}: {refusal}")
+        except (ValueError, msgspec.MsgspecError) as error:
+            return _failure(400, f"{path}: {error}")
+        return web.json_response(body=msgspec.json.encode(answer))
 
     def _execute(self, path: str, request: dict[str, Any]) -> dict[str, Any]:
-        faults, limits, settings = (
-            self._account.faults,
-            self._account.limits,
-            self._account.settings,
-        )
+        faults, limits = self._account.faults, self._account.limits
         match path.split("/"):
             case ["clock", "advance"]:
-                self._clock.advance(float(request["seconds"]))
+                self._clock.advance(_parse(request, _Advance).seconds)
                 if self._journal is not None:
                     self._journal.append(self._clock.now_ms(), CLOCK, None)
                 return {"now_ms": self._clock.now_ms()}
             case ["faults", "add"]:
-                fault: Any = msgspec.to_builtins(msgspec.convert(request, _FaultRequest))
-                faults.add(**fault)
+                faults.add(**msgspec.structs.asdict(_parse(request, _FaultRequest)))
             case ["faults", "release"]:
+                _parse(request, _NoParameters)
                 faults.release()
             case ["faults", "clear"]:
+                _parse(request, _NoParameters)
                 faults.clear()
             case ["limits"]:
-                limits.enabled = bool(request["enabled"])
+                limits.enabled = _parse(request, _LimitsRequest).enabled
             case ["settings"]:
-                settings.status_delay_ms = int(
-                    request.get("status_delay_ms", settings.status_delay_ms)
-                )
-                settings.empty_page_every = int(
-                    request.get("empty_page_every", settings.empty_page_every)
-                )
+                changes = msgspec.structs.asdict(_parse(request, _SettingsRequest))
+                for name, value in changes.items():
+                    if value is not None:
+                        setattr(self._account.settings, name, value)
             case [service, operation] if hasattr(self._backends.get(service), "control"):
                 backend: Any = self._backends[service]
                 answer: dict[str, Any] = backend.control(operation, request, self._clock.now_ms())
                 return answer
             case _:
-                raise Refusal("UnknownOperationException", f"there is no control call {path!r}")
+                raise Refusal("UnknownOperationException", "there is no such control call")
         return {}
+
+
+def _parse(request: dict[str, Any], kind: type[Parameters]) -> Parameters:
+    return msgspec.convert(request, kind)
+
+
+def _failure(status: int, message: str) -> web.Response:
+    body = msgspec.json.encode({"error": message.replace("\n", " ")})
+    return web.Response(status=status, body=body, content_type="application/json")

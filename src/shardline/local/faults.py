@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import zlib
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
@@ -12,6 +13,7 @@ FaultKind = Literal[
     "internal-failure",
     "hang",
     "cut",
+    "cut-answer",
     "lose-reply",
     "stale-listing",
     "open-parent",
@@ -23,6 +25,7 @@ throttle               the service's exception for too many calls; in PutRecords
 internal-failure       a 500
 hang                   no answer for `seconds`, or until released or cleared; then the call proceeds
 cut                    the connection is cut before the call had any effect
+cut-answer             the connection is cut in the middle of the answer, after the effect
 lose-reply             the connection is cut after the call took effect
 stale-listing          listings show the shards as of `reshards` splits and merges ago
 open-parent            listings show closed shards as open
@@ -67,6 +70,8 @@ class Faults:
         self._faults: list[Fault] = []
         self._hanging: list[Fault] = []
         self._random = random.Random(seed)  # noqa: S311 - faults, not secrets
+        self._seed = seed
+        self._draws: dict[tuple[str, ...], int] = {}
 
     def add(
         self,
@@ -106,6 +111,23 @@ class Faults:
                     self._hanging.append(fault)
                 return fault
         return None
+
+    def happens(self, one_in: int, *key: str) -> bool:
+        """Return true for about one in n calls of a key, never for two in a row; 0 for none.
+
+        Each key has draws of its own, so that they repeat with the same seed however the calls
+        of several threads interleave.
+        """
+        if not one_in:
+            return False
+        with self._lock:
+            count = self._draws[key] = self._draws.get(key, -1) + 1
+        return self._drawn(one_in, key, count) and not (
+            count and self._drawn(one_in, key, count - 1)
+        )
+
+    def _drawn(self, one_in: int, key: tuple[str, ...], count: int) -> bool:
+        return zlib.crc32(repr((self._seed, key, count)).encode()) % one_in == 0
 
     def pending(self) -> tuple[Fault, ...]:
         """Return the faults that are not used up."""

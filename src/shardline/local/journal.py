@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -17,8 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+_logger = logging.getLogger(__name__)
+
 _FORMAT: Final = 1
-_IN_USE: Final = "another service has it open: stop that one, or use another file"
 
 
 class Entry(NamedTuple):
@@ -43,14 +47,19 @@ class Journal:
         self._appended = 0
         self._saved = 0
         self._pending: list[tuple[int, str, bytes]] = []
-        self._lock = threading.Lock()
-        self._failure: str | None = None
+        self._append_lock = threading.Lock()
+        self._commit_lock = threading.Lock()
+        self._failure: Refusal | None = None
         self._thread = ThreadPoolExecutor(1, "shardline-journal")
         try:
+            _require_private(path)
             self._database = _open(path)
+        except OSError as error:
+            raise ConfigurationError(
+                f"cannot open {path}: {error.strerror or error}: check path and permissions"
+            ) from None
         except sqlite3.Error as error:
-            why = _IN_USE if "locked" in str(error) else f"{error}: check path and permissions"
-            raise ConfigurationError(f"cannot open {path}: {why}") from None
+            raise ConfigurationError(f"cannot open {path}: {_advice(error)}") from None
 
     def entries(self) -> Iterator[Entry]:
         """Yield every entry of the file in order."""
@@ -65,24 +74,36 @@ class Journal:
 
     def append(self, at_ms: int, kind: str, content: Any) -> None:
         """Append an entry. It is on disk after `commit` or when `flushed` returns."""
-        self._require_writable()
-        self._pending.append((at_ms, kind, msgspec.msgpack.encode(content)))
-        self._appended += 1
+        with self._append_lock:
+            self._pending.append((at_ms, kind, msgspec.msgpack.encode(content)))
+            self._appended += 1
 
     def commit(self) -> None:
-        """Write all appended entries to the disk."""
-        with self._lock:
-            self._require_writable()
-            pending, self._pending = self._pending, []
+        """Write all appended entries to the disk. After a failure the next call tries again."""
+        with self._commit_lock:
+            batch = self._pending[:]
             try:
                 self._database.executemany(
-                    "INSERT INTO entries (at_ms, kind, content) VALUES (?, ?, ?)", pending
+                    "INSERT INTO entries (at_ms, kind, content) VALUES (?, ?, ?)", batch
                 )
                 self._database.commit()
             except sqlite3.Error as error:
-                self._failure = f"{self.path} cannot be written ({error}): free space, then restart"
-                raise self._refusal() from error
-            self._saved += len(pending)
+                with suppress(sqlite3.Error):
+                    self._database.rollback()
+                if self._failure is None:
+                    _logger.warning("%s cannot be written (%s): free space", self.path, error)
+                self._failure = Refusal(
+                    "InternalFailure",
+                    f"{self.path} cannot be written ({error}): free space, then try again",
+                    status=500,
+                )
+                raise self._failure from error
+            if self._failure is not None:
+                _logger.warning("%s is written again", self.path)
+            self._failure = None
+            with self._append_lock:
+                del self._pending[: len(batch)]
+            self._saved += len(batch)
 
     async def flushed(self) -> None:
         """Wait until all entries appended so far are on disk, or raise `Refusal`."""
@@ -90,22 +111,44 @@ class Journal:
         while self._saved < appended:
             await asyncio.get_running_loop().run_in_executor(self._thread, self.commit)
 
+    async def require_writable(self) -> None:
+        """Raise `Refusal` while the disk is full, so that entries do not pile up in memory."""
+        if self._failure is not None:
+            await self.flushed()
+
     def close(self) -> None:
         """Write the remaining entries and close the file."""
         try:
-            if self._failure is None:
-                self.commit()
+            self.commit()
+        except Refusal:
+            _logger.warning("%s: %d entries were never written", self.path, len(self._pending))
         finally:
             self._thread.shutdown()
             self._database.close()
 
-    def _require_writable(self) -> None:
-        if self._failure is not None:
-            raise self._refusal()
 
-    def _refusal(self) -> Refusal:
-        # The state in memory is ahead of the file now, so no further call may be answered from it.
-        return Refusal("InternalFailure", self._failure or "", status=500)
+def _require_private(path: Path) -> None:
+    """Create the file for its owner only, and take the rights of others to an existing one.
+
+    A symbolic link is refused, for the files that SQLite keeps beside it too: another user may
+    have made it point to a file that is none of ours.
+    """
+    for each in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal"))):
+        if each.is_symlink():
+            raise ConfigurationError(f"cannot open {path}: {each} is a symbolic link: remove it")
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        os.fchmod(descriptor, 0o600)
+    finally:
+        os.close(descriptor)
+
+
+def _advice(error: sqlite3.Error) -> str:
+    if "locked" in str(error):
+        return "another service has it open: stop that one, or use another file"
+    if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
+        return f"{error}: it is damaged, or not a journal: move it away, or use another file"
+    return f"{error}: check path and permissions"
 
 
 def _open(path: Path) -> sqlite3.Connection:

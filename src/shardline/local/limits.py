@@ -10,15 +10,29 @@ from shardline.local.refusals import Refusal
 _MIB: Final = 1024 * 1024
 
 CALLS_PER_SECOND: Final = {
+    "AddTagsToStream": 5,
     "CreateStream": 5,
+    "DecreaseStreamRetentionPeriod": 5,
     "DeleteStream": 5,
+    "DeregisterStreamConsumer": 5,
     "DescribeLimits": 1,
     "DescribeStream": 10,
+    "DescribeStreamConsumer": 20,
     "DescribeStreamSummary": 20,
-    "ListShards": 100,
+    "IncreaseStreamRetentionPeriod": 5,
+    "ListShards": 1000,
+    "ListStreamConsumers": 5,
     "ListStreams": 5,
+    "ListTagsForResource": 5,
+    "ListTagsForStream": 5,
     "MergeShards": 5,
+    "RegisterStreamConsumer": 5,
+    "RemoveTagsFromStream": 5,
     "SplitShard": 5,
+    "TagResource": 5,
+    "UntagResource": 5,
+    "UpdateMaxRecordSize": 5,
+    "UpdateShardCount": 10,
 }
 """Calls per second and account; the other operations are limited per shard."""
 
@@ -32,6 +46,8 @@ class ShardRates:
     read_bytes: int = 2 * _MIB
     written_records: int = 1000
     written_bytes: int = _MIB
+    pushed_bytes: int = 2 * _MIB
+    """For each registered consumer of enhanced fan-out."""
 
 
 class _Bucket:
@@ -93,10 +109,22 @@ class Limits:
         rates = self.rates
         records = self._bucket("written_records", shard_key, rates.written_records, now_ms)
         written = self._bucket("written_bytes", shard_key, rates.written_bytes, now_ms)
-        if records.level < 1 or written.level < size_bytes:
+        # A record larger than the bucket needs a full one and leaves it in debt.
+        if records.level < 1 or written.level < min(size_bytes, rates.written_bytes):
             raise exceeded(f"Rate exceeded for shard {shard_key}")
         records.level -= 1
         written.level -= size_bytes
+
+    def can_push(self, subscription_key: str, now_ms: int) -> bool:
+        """Return true if a subscription has not used up its bytes per second."""
+        rate = self.rates.pushed_bytes
+        return not self.enabled or self._bucket("pushed", subscription_key, rate, now_ms).level > 0
+
+    def count_pushed(self, subscription_key: str, size_bytes: int, now_ms: int) -> None:
+        """Count the bytes of an event; they delay later events of the subscription."""
+        if self.enabled:
+            rate = self.rates.pushed_bytes
+            self._bucket("pushed", subscription_key, rate, now_ms).level -= size_bytes
 
     def _bucket(self, what: str, key: str, rate: int, now_ms: int) -> _Bucket:
         bucket = self._buckets.get((what, key))

@@ -5,9 +5,15 @@ Operations are executed again at their original time; records go back to their o
 
 from __future__ import annotations
 
+import sqlite3
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
+from shardline.errors import ConfigurationError
 from shardline.local.dynamodb_streams.control import control
+from shardline.local.refusals import Refusal
 
 if TYPE_CHECKING:
     from shardline.local.clock import Clock
@@ -16,35 +22,75 @@ if TYPE_CHECKING:
     from shardline.local.kinesis.operations import Kinesis
     from shardline.local.kinesis.streams import Stream
 
+_NO_LIMIT: Final = 2**63
 CLOCK: Final = "clock"
 OPERATION: Final = "kinesis"
 RECORDS: Final = "records"
 TABLE: Final = "table"
 
 
+_DAMAGES: Final = (
+    Refusal,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+    msgspec.MsgspecError,
+    sqlite3.Error,
+)
+"""What the content of a damaged entry can raise."""
+
+
 def restore(journal: Journal, clock: Clock, kinesis: Kinesis, tables: Tables) -> None:
-    """Apply every entry of the journal, and delete the data of trimmed records from the file."""
-    latest_ms = 0
-    written: list[tuple[Entry, Stream]] = []
+    """Apply every entry of the journal, and delete the data of trimmed records from the file.
+
+    Raises `ConfigurationError` if the journal is damaged.
+    """
     settings = kinesis.account.settings
-    configured_delay_ms = settings.status_delay_ms
-    for entry in journal.entries():
-        latest_ms = max(latest_ms, entry.at_ms)
-        match entry.kind:
-            case "kinesis":
-                operation, request, settings.status_delay_ms = entry.content
-                kinesis.replay(operation, request, entry.at_ms)
-            case "records":
-                written.append((entry, _restore_records(kinesis, entry)))
-            case "table":
-                operation, request = entry.content
-                with tables.at(entry.at_ms):
-                    control(tables, operation, request)
-    settings.status_delay_ms = configured_delay_ms
-    lag_ms = latest_ms - clock.now_ms()
-    if lag_ms > 0:  # the clock had been advanced
-        clock.advance(lag_ms / 1000)
-    _drop_trimmed(journal, kinesis, written, clock.now_ms())
+    configured = replace(settings)
+    settings.shard_limit = _NO_LIMIT
+    applied = 0
+    try:
+        written: list[tuple[Entry, Stream]] = []
+        latest_ms = 0
+        for entry in journal.entries():
+            latest_ms = max(latest_ms, entry.at_ms)
+            stream = _apply(entry, kinesis, tables)
+            if stream is not None:
+                written.append((entry, stream))
+            applied += 1
+        lag_ms = latest_ms - clock.now_ms()
+        if lag_ms > 0:  # the clock had been advanced
+            clock.advance(lag_ms / 1000)
+        _drop_trimmed(journal, kinesis, written, clock.now_ms())
+    except _DAMAGES as damage:
+        journal.close()
+        raise ConfigurationError(
+            f"cannot restore {journal.path}: it is damaged after entry {applied} "
+            f"({type(damage).__name__}: {str(damage)[:200]}): move it away, or use another file"
+        ) from None
+    settings.status_delay_ms = configured.status_delay_ms
+    settings.shard_limit = configured.shard_limit
+
+
+def _apply(entry: Entry, kinesis: Kinesis, tables: Tables) -> Stream | None:
+    """Apply one entry, and return the stream of restored records."""
+    match entry.kind:
+        case "kinesis":
+            operation, request, kinesis.account.settings.status_delay_ms = entry.content
+            kinesis.replay(operation, request, entry.at_ms)
+        case "records":
+            return _restore_records(kinesis, entry)
+        case "table":
+            operation, request = entry.content
+            with tables.at(entry.at_ms):
+                control(tables, operation, request)
+        case "clock":
+            pass
+        case _:
+            raise ValueError(f"unknown kind of entry: {entry.kind!r}")
+    return None
 
 
 def _restore_records(kinesis: Kinesis, entry: Entry) -> Stream:

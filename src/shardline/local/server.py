@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import logging
+import os
 import time
 import uuid
 from email.utils import formatdate
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import msgspec
 from aiohttp import web
 
+from shardline.local.protocol import Call, Encoding, Request, encoded_refusal, parse_call
+from shardline.local.push import EventPusher
 from shardline.local.refusals import Refusal
-from shardline.services.wire import cbor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from shardline.local.admission import Admission
     from shardline.local.clock import Clock
     from shardline.local.faults import Fault, Faults
     from shardline.local.journal import Journal
     from shardline.local.refusals import Backend
+    from shardline.local.settings import Settings
 
 logger = logging.getLogger(__name__)
 
 MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
 _HANG_POLL_SECONDS: Final = 0.01
+_WITHOUT_TYPE: Final = web.ResponseKey("without_type", bool)
+_EXPOSED_HEADERS: Final = (
+    "x-amzn-RequestId,x-amzn-ErrorType,x-amz-request-id,x-amz-id-2,x-amzn-ErrorMessage,Date"
+)
 
 
 class _Cut(Exception):
@@ -41,61 +49,82 @@ class Server:
         backends: Sequence[Backend],
         clock: Clock,
         faults: Faults,
+        settings: Settings,
+        admission: Admission,
         journal: Journal | None = None,
     ) -> None:
         self._backends = backends
         self._clock = clock
         self._faults = faults
+        self._settings = settings
+        self._admission = admission
         self._journal = journal
+        self._pusher = EventPusher(clock, journal)
 
-    async def answer(self, request: web.Request) -> web.StreamResponse:
+    async def close(self, _application: web.Application) -> None:
+        """End the answers that never end by themselves."""
+        self._pusher.close()
+
+    async def answer(self, http: web.Request) -> web.StreamResponse:
         """Handle one call."""
-        body = await request.read()
-        content_type = request.headers.get("Content-Type", "application/x-amz-json-1.1")
+        origin = http.headers.get("Origin")
+        not_admitted = self._admission.refusal(http.headers.get("Host"), origin)
+        if not_admitted is not None:
+            logger.warning("refused a request: %s", not_admitted)
+            refusal = Refusal("AccessDeniedException", not_admitted, status=403)
+            return self._refused(refusal, Request("GET", {}, {}, b""))
+        if http.method == "OPTIONS" and origin is not None:
+            return self._preflight(http)
+        request = Request(http.method, http.headers, http.query, await http.read())
         try:
-            answer, status = await self._execute(request, content_type, body), 200
+            call = parse_call(request, self._backends)
+            return await self._execute(http, request, call)
         except Refusal as refusal:
-            error = {"__type": refusal.name, "message": refusal.message}
-            answer = cbor.encode(error) if "cbor" in content_type else msgspec.json.encode(error)
-            status = refusal.status
+            return self._refused(refusal, request)
         except _Cut as cut:
             logger.info("cut the connection %s because of an injected fault", cut)
-            return _cut_off(request)
-        return web.Response(
-            body=answer,
-            status=status,
-            headers={
-                "Content-Type": content_type,
-                "Date": formatdate(self._clock.now_ms() / 1000, usegmt=True),
-                "x-amzn-RequestId": str(uuid.uuid4()),
-            },
-        )
+            return _cut_off(http)
 
-    async def _execute(self, request: web.Request, content_type: str, body: bytes) -> bytes:
-        target = request.headers.get("X-Amz-Target", "")
-        backend = next((b for b in self._backends if target.startswith(b.target_prefix)), None)
-        if backend is None:
-            raise Refusal("UnknownOperationException", f"unknown target {target[:140]!r}")
-        operation = target.removeprefix(backend.target_prefix)
-        call = backend.call
-        if "cbor" in content_type and (call_cbor := getattr(backend, "call_cbor", None)):
-            call, parameters = call_cbor, _decode_map(body)
-        elif "json" in content_type:
-            parameters = decode_object(body)
-        else:
-            raise Refusal(
-                "SerializationException", f"{content_type[:60]} is not supported: send JSON"
-            )
-        shard_id = _shard_of(backend, operation, parameters)
+    async def _execute(self, http: web.Request, request: Request, call: Call) -> web.StreamResponse:
+        backend, operation, parameters = call
+        shard_id = _shard_of(call)
         await self._apply_faults(operation, shard_id, backend)
+        if self._journal is not None:
+            await self._journal.require_writable()
+        now_ms = self._clock.now_ms()
+        in_cbor = request.encoding() is Encoding.CBOR
+        start = getattr(backend, "subscription", None)
+        subscription = start(operation, parameters, now_ms) if start is not None else None
+        if subscription is not None:
+            if self._faults.take("lose-reply", operation, shard_id):
+                raise _Cut(f"after {operation}")
+            headers = self._headers(None, request)
+            return await self._pusher.push(http, subscription, headers, in_cbor=in_cbor)
+        execute = getattr(backend, "call_cbor", None) if in_cbor else backend.call
+        if execute is None:
+            raise Refusal("SerializationException", "CBOR is not supported here: send JSON")
         try:
-            answer = call(operation, parameters, self._clock.now_ms())
+            body: bytes = execute(operation, parameters, now_ms)
         finally:  # a refusal also depends on earlier entries
             if self._journal is not None:
                 await self._journal.flushed()
         if self._faults.take("lose-reply", operation, shard_id):
             raise _Cut(f"after {operation}")
-        return answer
+        headers = self._headers(request.content_type, request)
+        if self._is_answer_cut(call, shard_id):
+            return await _cut_in_body(http, body, headers)
+        return web.Response(body=body, headers=headers)
+
+    def _is_answer_cut(self, call: Call, shard_id: str | None) -> bool:
+        backend, operation, _ = call
+        if self._faults.take("cut-answer", operation, shard_id):
+            return True
+        has_effect = getattr(backend, "has_effect", None)
+        if not self._settings.cut_answer_one_in or has_effect is None or has_effect(operation):
+            return False
+        return self._faults.happens(
+            self._settings.cut_answer_one_in, "cut-answer", operation, shard_id or ""
+        )
 
     async def _apply_faults(self, operation: str, shard_id: str | None, backend: Backend) -> None:
         """Apply the faults that precede the effect of a call."""
@@ -110,36 +139,44 @@ class Server:
         if operation != "PutRecords" and self._faults.take("throttle", operation, shard_id):
             raise Refusal(throttling_exception(backend.target_prefix, operation), "injected fault")
 
+    def _refused(self, refusal: Refusal, request: Request) -> web.Response:
+        body, content_type = encoded_refusal(refusal, request)
+        return _response(body, refusal.status, self._headers(content_type, request))
+
+    def _preflight(self, http: web.Request) -> web.Response:
+        headers = self._headers(None, Request("OPTIONS", {}, {}, b"")) | {
+            "Access-Control-Allow-Origin": "*",
+            "Access-Control-Max-Age": "172800",
+        }
+        del headers["x-amz-id-2"]
+        for kind in ("Headers", "Method"):
+            requested = http.headers.get(f"Access-Control-Request-{kind}")
+            if requested is not None:
+                plural = "Headers" if kind == "Headers" else "Methods"
+                headers[f"Access-Control-Allow-{plural}"] = requested
+        return _response(b"", 200, headers)
+
+    def _headers(self, content_type: str | None, request: Request) -> dict[str, str]:
+        headers = {
+            "Date": formatdate(self._clock.now_ms() / 1000, usegmt=True),
+            "x-amzn-RequestId": str(uuid.uuid4()),
+            "x-amz-id-2": base64.b64encode(os.urandom(72)).decode(),
+        }
+        if content_type is not None:
+            headers["Content-Type"] = content_type
+        if "Origin" in request.headers:
+            headers["Access-Control-Allow-Origin"] = "*"
+            headers["Access-Control-Expose-Headers"] = _EXPOSED_HEADERS
+        return headers
+
 
 def throttling_exception(target_prefix: str, operation: str) -> str:
-    """Return the exception by which a service says that it is called too often."""
+    """Return the exception of an operation that is called too often."""
     if not target_prefix.startswith("Kinesis_"):
         return "ThrottlingException"
     if operation in ("GetRecords", "GetShardIterator", "PutRecord"):
         return "ProvisionedThroughputExceededException"
     return "LimitExceededException"
-
-
-def decode_object(body: bytes) -> dict[str, Any]:
-    """Decode a JSON object, or raise `Refusal`."""
-    try:
-        value: Any = msgspec.json.decode(body or b"{}")
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Refusal("SerializationException", f"The body is not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise Refusal("SerializationException", "The body is not a JSON object.")
-    return value
-
-
-def _decode_map(body: bytes) -> dict[str, Any]:
-    """Decode a CBOR map, or raise `Refusal`."""
-    try:
-        value: Any = cbor.decode(body or b"\xa0")
-    except msgspec.DecodeError as error:
-        raise Refusal("SerializationException", f"The body is not CBOR: {error}") from None
-    if not isinstance(value, dict):
-        raise Refusal("SerializationException", "The body is not a CBOR map.")
-    return value
 
 
 async def _wait_for_release(hang: Fault) -> None:
@@ -148,14 +185,41 @@ async def _wait_for_release(hang: Fault) -> None:
         await asyncio.sleep(_HANG_POLL_SECONDS)
 
 
-def _shard_of(backend: Backend, operation: str, parameters: dict[str, Any]) -> str | None:
-    find = getattr(backend, "shard_of", None)
-    shard_id = find(operation, parameters) if find is not None else parameters.get("ShardId")
+def _shard_of(call: Call) -> str | None:
+    find = getattr(call.backend, "shard_of", None)
+    if find is not None:
+        shard_id = find(call.operation, call.parameters)
+    else:
+        shard_id = call.parameters.get("ShardId")
     return shard_id if isinstance(shard_id, str) else None
 
 
-def _cut_off(request: web.Request) -> web.Response:
+def _response(body: bytes, status: int, headers: dict[str, str]) -> web.Response:
+    response = web.Response(body=body, status=status, headers=headers)
+    response[_WITHOUT_TYPE] = "Content-Type" not in headers
+    return response
+
+
+async def drop_content_type(_http: web.Request, response: web.StreamResponse) -> None:
+    """Remove the content type that aiohttp adds where AWS sends none."""
+    if response.get(_WITHOUT_TYPE):
+        del response.headers["Content-Type"]
+
+
+async def _cut_in_body(
+    http: web.Request, body: bytes, headers: dict[str, str]
+) -> web.StreamResponse:
+    """Send the length of the whole answer and one half of it, then cut the connection."""
+    response = web.StreamResponse(headers=headers)
+    response.content_length = max(len(body), 1)
+    await response.prepare(http)
+    await response.write(body[: len(body) // 2])
+    logger.info("cut the connection in mid-answer because of an injected fault")
+    return _cut_off(http, response)
+
+
+def _cut_off(http: web.Request, response: web.StreamResponse | None = None) -> web.StreamResponse:
     """Close the connection at once. aiohttp needs a response but cannot send it any more."""
-    if request.transport is not None:
-        request.transport.abort()
-    return web.Response(status=500)
+    if http.transport is not None:
+        http.transport.abort()
+    return response or web.Response(status=500)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import ipaddress
 import logging
 import socket
 import threading
@@ -15,6 +14,7 @@ import boto3
 from aiohttp import web
 
 from shardline.errors import ConfigurationError
+from shardline.local.admission import Admission, is_loopback
 from shardline.local.clock import Clock
 from shardline.local.control import Control
 from shardline.local.dynamodb_streams.control import Tables
@@ -26,10 +26,11 @@ from shardline.local.kinesis.operations import Kinesis
 from shardline.local.limits import Limits
 from shardline.local.refusals import Refusal
 from shardline.local.replay import TABLE, restore
-from shardline.local.server import MAX_REQUEST_BYTES, Server
+from shardline.local.server import MAX_REQUEST_BYTES, Server, drop_content_type
 from shardline.local.settings import Settings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import TracebackType
 
     from botocore.config import Config
@@ -50,6 +51,11 @@ class Service:
     It runs in a thread of this process and serves clients of any process. It checks no signatures:
     every client that can reach the port has full access. With a `file`, a restart restores all
     streams and tables, also after a crash: no call is answered before its effect is on disk.
+
+    `strict` makes it as unpleasant as AWS can be: limits on, status delays, empty pages in
+    mid-shard, stale listings and answers that are cut, all repeatable by `seed`. The other options
+    have precedence over it. Requests for other hosts than loopback, `host` and `allowed_hosts` are
+    refused, and so are those of web pages of other origins.
     """
 
     def __init__(
@@ -57,24 +63,30 @@ class Service:
         host: str = LOOPBACK,
         port: int = 0,
         *,
+        strict: bool = False,
         clock: Clock | None = None,
-        limits: bool = False,
-        status_delay_seconds: float = 0,
-        empty_page_every: int = 0,
+        limits: bool | None = None,
+        status_delay_seconds: float | None = None,
+        empty_page_every: int | None = None,
         seed: int = 0,
         file: Path | str | None = None,
+        allowed_hosts: Iterable[str] = (),
     ) -> None:
         self.clock = clock or Clock()
         self.faults = Faults(seed)
-        self.limits = Limits(enabled=limits)
-        self.settings = Settings(round(status_delay_seconds * 1000), empty_page_every)
+        self.limits = Limits(enabled=strict if limits is None else limits)
+        self.settings = Settings.strict() if strict else Settings()
+        if status_delay_seconds is not None:
+            self.settings.status_delay_ms = round(status_delay_seconds * 1000)
+        if empty_page_every is not None:
+            self.settings.empty_page_every = empty_page_every
         self.kinesis = Kinesis(Account(self.faults, self.limits, self.settings))
         self.tables = Tables(self.clock, region=REGION)
         self.dynamodb = DynamoDBStreamsBackend(self.tables, self.faults, self.settings)
         self._journal = None if file is None else self._open_journal(Path(file))
         backends: dict[str, Backend] = {"kinesis": self.kinesis, "dynamodb": self.dynamodb}
         self._socket = _bind(host, port)
-        if not _is_loopback(host):
+        if not is_loopback(host):
             _logger.warning(
                 "listening on %s, which is not loopback: every client that can reach the port has "
                 "full access",
@@ -83,7 +95,9 @@ class Service:
         self.host, self.port = host, int(self._socket.getsockname()[1])
         self._loop = asyncio.new_event_loop()
         self._runner = web.AppRunner(
-            _application(self, backends, self._journal), access_log=None, shutdown_timeout=1.0
+            _application(self, backends, Admission(host, allowed_hosts), self._journal),
+            access_log=None,
+            shutdown_timeout=1.0,
         )
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._run, name="shardline-local", daemon=True)
@@ -107,13 +121,14 @@ class Service:
             config=config,
         )
 
-    def stream_names(self) -> list[str]:
-        """Return the names of the Kinesis streams."""
+    def shard_counts(self) -> dict[str, int]:
+        """Return the Kinesis streams with the number of shards that each has or will have."""
 
-        async def names() -> list[str]:
-            return [stream.name for stream in self.kinesis.account.streams(self.clock.now_ms())]
+        async def counts() -> dict[str, int]:
+            streams = self.kinesis.account.streams(self.clock.now_ms())
+            return {stream.name: stream.requested_shards() for stream in streams}
 
-        return asyncio.run_coroutine_threadsafe(names(), self._loop).result()
+        return asyncio.run_coroutine_threadsafe(counts(), self._loop).result()
 
     def create_stream(self, name: str, shards: int = 1) -> None:
         """Create a provisioned stream without a client. Raises `ConfigurationError` if refused."""
@@ -170,6 +185,7 @@ class Service:
             self._started.set()
             self._loop.run_forever()
             self._loop.run_until_complete(self._runner.cleanup())
+            self._loop.run_until_complete(_cancel_others())
         finally:
             self._started.set()
             self._loop.close()
@@ -179,22 +195,32 @@ class Service:
         await web.SockSite(self._runner, self._socket, backlog=_BACKLOG).start()
 
 
+async def _cancel_others() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
 def _application(
-    service: Service, backends: dict[str, Backend], journal: Journal | None
+    service: Service, backends: dict[str, Backend], admission: Admission, journal: Journal | None
 ) -> web.Application:
-    server = Server(tuple(backends.values()), service.clock, service.faults, journal)
-    control = Control(service.clock, service.kinesis.account, backends, journal)
+    server = Server(
+        tuple(backends.values()),
+        service.clock,
+        service.faults,
+        service.settings,
+        admission,
+        journal,
+    )
+    control = Control(service.clock, service.kinesis.account, backends, admission, journal)
     application = web.Application(client_max_size=MAX_REQUEST_BYTES)
-    application.router.add_post("/", server.answer)
+    application.on_response_prepare.append(drop_content_type)
+    application.on_shutdown.append(server.close)
     application.router.add_post("/_shardline/{path:.+}", control.answer)
+    # AWS does not look at the path.
+    application.router.add_route("*", "/{path:.*}", server.answer)
     return application
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _bind(host: str, port: int) -> socket.socket:

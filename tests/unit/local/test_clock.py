@@ -32,3 +32,11 @@ def test_a_clock_never_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     assert clock.now_ms() == now_ms
     with pytest.raises(ValueError, match="cannot go back"):
         clock.advance(-1)
+
+
+@pytest.mark.parametrize("seconds", [1e15, 1e300, float("inf"), float("nan")])
+def test_a_clock_has_an_end(seconds: float) -> None:
+    clock = Clock(START)
+    with pytest.raises(ValueError, match="the clock ends"):
+        clock.advance(seconds)
+    assert clock.now() == START

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -47,3 +48,23 @@ def test_clearing_lets_what_hangs_go_on() -> None:
     assert not hanging.released.is_set()
     faults.clear()
     assert hanging.released.is_set()
+
+
+def test_draws_repeat_with_the_seed_however_the_calls_interleave() -> None:
+    def draws(seed: int, order: str) -> dict[str, list[bool]]:
+        faults = Faults(seed)
+        found: dict[str, list[bool]] = {"a": [], "b": []}
+        for key in order:
+            found[key].append(faults.happens(3, "cut-answer", key))
+        return found
+
+    assert draws(1, "ab" * 50) == draws(1, "a" * 50 + "b" * 50)
+    assert draws(1, "ab" * 50) != draws(2, "ab" * 50)
+
+
+def test_draws_hit_about_one_in_n_and_never_twice_in_a_row() -> None:
+    faults = Faults()
+    hits = [faults.happens(4, "key") for _ in range(1000)]
+    assert 100 < sum(hits) < 300
+    assert not any(first and second for first, second in pairwise(hits))
+    assert not any(faults.happens(0, "key") for _ in range(100))

@@ -80,10 +80,19 @@ class DynamoDBStreamsBackend:
             "GetRecords": (_GetRecords, self._get_records),
         }
 
+    def knows(self, operation: str) -> bool:
+        """Return true if the service has an operation of this name."""
+        return operation in self._operations
+
+    def has_effect(self, operation: str) -> bool:
+        """Return false: every operation only reads."""
+        del operation
+        return False
+
     def call(self, operation: str, request: dict[str, Any], now_ms: int) -> bytes:
         """Execute one operation and return the response body as JSON, or raise `Refusal`."""
         if operation not in self._operations:
-            raise Refusal("UnknownOperationException", f"No such operation: {operation}")
+            raise Refusal("UnknownOperationException")
         kind, act = self._operations[operation]
         try:
             parameters = msgspec.convert(request, kind)
@@ -152,7 +161,10 @@ class DynamoDBStreamsBackend:
 
     def _listed(self, stream: StoredStream, now_ms: int) -> list[dict[str, Any]]:
         stale = self._faults.take("stale-listing", "DescribeStream")
-        seen = max(stream.reshards - stale.reshards, 0) if stale is not None else stream.reshards
+        lag = 0 if stale is None else stale.reshards
+        if self._faults.happens(self._settings.stale_listing_one_in, "DescribeStream", stream.arn):
+            lag = max(lag, 1)
+        seen = max(stream.reshards - lag, 0)
         all_open = self._faults.take("open-parent", "DescribeStream") is not None
         return [
             _description(shard, as_open=all_open or (shard.closed_by or 0) > seen)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from shardline.local import parameters
 from shardline.local.faults import Faults
-from shardline.local.kinesis.streams import ARN_PREFIX, Mode, Stream
+from shardline.local.kinesis.shards import ShardLog, shard_id_of
+from shardline.local.kinesis.streams import (
+    ACCOUNT_ID,
+    ARN_PREFIX,
+    REGION,
+    Mode,
+    Stream,
+    parse_shard_index,
+)
 from shardline.local.limits import Limits
 from shardline.local.refusals import Refusal
 from shardline.local.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,128}")
-_ARN = re.compile(r"arn:aws[^:]*:kinesis:[^:]*:\d{12}:stream/(\S+)")
 
 
 @dataclass
@@ -44,52 +47,53 @@ class Account:
 
     def find(self, name: str, now_ms: int) -> Stream:
         """Return a stream by name, or raise `Refusal`."""
+        stream = self._existing(name, now_ms)
+        if stream is None:
+            raise stream_not_found(name)
+        return stream
+
+    def _existing(self, name: str, now_ms: int) -> Stream | None:
         stream = self._streams.get(name)
         if stream is not None and stream.deleted_ms is not None and stream.deleted_ms <= now_ms:
             del self._streams[name]
-            stream = None
-        if stream is None:
-            raise Refusal(
-                "ResourceNotFoundException",
-                f"Stream {name} under account 000000000000 not found.",
-            )
-        stream.advance_to(now_ms)
+            return None
+        if stream is not None:
+            stream.advance_to(now_ms)
         return stream
 
     def find_requested(self, request: dict[str, Any], now_ms: int) -> Stream:
         """Return the stream given by StreamName or StreamARN, or raise `Refusal`."""
-        name = parameters.text(request, "StreamName", required=False)
-        arn = parameters.text(request, "StreamARN", required=False)
-        if arn is not None:
-            arn_name = _name_in(arn)
-            if name not in (None, arn_name):
-                raise Refusal(
-                    "InvalidArgumentException", f"StreamName {name} does not match {arn}."
-                )
-            name = arn_name
-        if name is None:
-            raise Refusal("InvalidArgumentException", "Either StreamName or StreamARN is required.")
-        return self.find(name, now_ms)
+        return self.find(requested_name(request), now_ms)
 
     def find_created(self, request: dict[str, Any], now_ms: int) -> Stream:
-        """Return the requested stream, or raise `Refusal` if it has no shards yet."""
+        """Return the requested stream, or raise `Refusal` if it takes no records now."""
         stream = self.find_requested(request, now_ms)
-        if stream.status == "CREATING":
-            raise Refusal("ResourceNotFoundException", f"Stream {stream.name} is being created.")
+        if not stream.shards or stream.status == "DELETING":
+            raise stream_not_found(stream.name)
         return stream
+
+    def find_shard(self, stream_name: str, shard_id: str, now_ms: int) -> tuple[Stream, ShardLog]:
+        """Return a shard to read. The refusal names the shard also if the stream is missing."""
+        index = parse_shard_index(shard_id, stream_name)
+        stream = self._existing(stream_name, now_ms)
+        shard = None if stream is None else stream.shard_at(index)
+        if stream is None or shard is None:
+            raise Refusal(
+                "ResourceNotFoundException",
+                f"Shard {shard_id_of(index)} in stream {stream_name} under account {ACCOUNT_ID} "
+                "does not exist",
+            )
+        return stream, shard
 
     def create(self, name: str, mode: Mode, shard_count: int, now_ms: int) -> Stream:
         """Create a stream, or raise `Refusal`."""
-        if not _NAME.fullmatch(name):
-            raise Refusal(
-                "ValidationException",
-                f"StreamName {name[:140]!r} must be 1 to 128 of the characters a-zA-Z0-9_.-",
-            )
-        if any(stream.name == name for stream in self.streams(now_ms)):
+        streams = self.streams(now_ms)
+        if any(stream.name == name for stream in streams):
             raise Refusal(
                 "ResourceInUseException",
-                f"Stream {name} under account 000000000000 already exists.",
+                f"Stream {name} under account {ACCOUNT_ID} already exists.",
             )
+        self.require_room(shard_count, now_ms)
         # A stream created again differs from its predecessor in its creation time, even if both
         # were created within one millisecond.
         created_ms = max(now_ms, self._last_created_ms.get(name, 0) + 1)
@@ -111,11 +115,39 @@ class Account:
         stream.schedule("UPDATING", now_ms + self.settings.status_delay_ms, effect)
         stream.advance_to(now_ms)
 
+    def require_room(self, more_shards: int, now_ms: int) -> None:
+        """Raise `Refusal` if more shards would exceed the limit of the account."""
+        count = sum(stream.requested_shards() for stream in self.streams(now_ms))
+        if count + more_shards > self.settings.shard_limit:
+            raise Refusal(
+                "LimitExceededException",
+                f"This request would exceed the shard limit for the account {ACCOUNT_ID} in "
+                f"{REGION}. Current shard count for the account: {count}. Limit: "
+                f"{self.settings.shard_limit}. Number of additional shards that would have "
+                f"resulted from this request: {more_shards}. Refer to the AWS Service Limits page "
+                "(http://docs.aws.amazon.com/general/latest/gr/aws_service_limits.html) for "
+                "current limits and how to request higher limits.",
+            )
 
-def _name_in(arn: str) -> str:
-    match = _ARN.fullmatch(arn)
-    if match is None:
-        raise Refusal("ValidationException", f"{arn[:140]!r} is not the ARN of a stream.")
-    if arn != ARN_PREFIX + match[1]:
-        raise Refusal("ResourceNotFoundException", f"Stream {arn} not found.")
-    return match[1]
+
+def requested_name(request: dict[str, Any]) -> str:
+    """Return the name of the stream given by StreamName or StreamARN, or raise `Refusal`."""
+    name: str | None = request.get("StreamName")
+    arn: str | None = request.get("StreamARN")
+    if arn is not None:
+        arn_name = arn.removeprefix(ARN_PREFIX)
+        if arn_name == arn or "/" in arn_name:
+            raise Refusal("ResourceNotFoundException", f"Stream {arn} not found.")
+        if name not in (None, arn_name):
+            raise Refusal("InvalidArgumentException", f"StreamName {name} does not match {arn}.")
+        return arn_name
+    if name is None:
+        raise Refusal("InvalidArgumentException", "Either StreamName or StreamARN is required.")
+    return name
+
+
+def stream_not_found(name: str) -> Refusal:
+    """Return the refusal for a stream that does not exist."""
+    return Refusal(
+        "ResourceNotFoundException", f"Stream {name} under account {ACCOUNT_ID} not found."
+    )

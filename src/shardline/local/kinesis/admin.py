@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from shardline.local import parameters
+from shardline.local.kinesis.consumers import existing_consumers
 from shardline.local.kinesis.listing import describe_shards
-from shardline.local.kinesis.resharding import MAX_SHARDS
+from shardline.local.kinesis.streams import ACCOUNT_ID, DEFAULT_RECORD_KIB
+from shardline.local.kinesis.tags import check_tags
 from shardline.local.refusals import Refusal
 
 if TYPE_CHECKING:
@@ -14,31 +15,54 @@ if TYPE_CHECKING:
     from shardline.local.kinesis.streams import Mode, Stream
 
 ON_DEMAND_SHARDS: Final = 4
-MAX_RETENTION_HOURS: Final = 365 * 24
 MIN_RETENTION_HOURS: Final = 24
 
 
 def create_stream(account: Account, request: dict[str, Any], now_ms: int) -> None:
     """Answer CreateStream."""
-    name = parameters.text(request, "StreamName")
-    details = request.get("StreamModeDetails") or {"StreamMode": "PROVISIONED"}
-    requested_mode = parameters.text(details, "StreamMode")
-    if requested_mode not in ("PROVISIONED", "ON_DEMAND"):
-        raise Refusal("ValidationException", f"StreamMode {requested_mode!r} is unknown.")
-    mode: Mode = "ON_DEMAND" if requested_mode == "ON_DEMAND" else "PROVISIONED"
-    if mode == "ON_DEMAND" and request.get("ShardCount") is not None:
+    details = request.get("StreamModeDetails", {})
+    mode: Mode = details.get("StreamMode", "PROVISIONED")
+    if mode == "ON_DEMAND" and "ShardCount" in request:
         raise Refusal("ValidationException", "An ON_DEMAND stream takes no ShardCount.")
-    default = ON_DEMAND_SHARDS if mode == "ON_DEMAND" else None
-    shard_count = parameters.integer(request, "ShardCount", 1, MAX_SHARDS, default)
-    account.create(name, mode, shard_count, now_ms)
+    if mode == "PROVISIONED" and "ShardCount" not in request:
+        raise Refusal(
+            "ValidationException",
+            "1 validation error detected: Value null at 'shardCount' failed to satisfy "
+            "constraint: Member must not be null",
+        )
+    tags: dict[str, str] = request.get("Tags", {})
+    check_tags(tags, request["StreamName"])
+    shard_count = request.get("ShardCount", ON_DEMAND_SHARDS)
+    stream = account.create(request["StreamName"], mode, shard_count, now_ms)
+    stream.tags.update(tags)
+    stream.max_record_kib = request.get("MaxRecordSizeInKiB", DEFAULT_RECORD_KIB)
 
 
 def delete_stream(account: Account, request: dict[str, Any], now_ms: int) -> None:
     """Answer DeleteStream."""
     stream = account.find_requested(request, now_ms)
     if stream.status == "DELETING":
-        raise Refusal("ResourceInUseException", f"Stream {stream.name} is being deleted.")
+        raise Refusal(
+            "ResourceInUseException",
+            f"Stream {stream.name} under account {ACCOUNT_ID} is being deleted.",
+        )
+    if existing_consumers(stream, now_ms) and not request.get("EnforceConsumerDeletion"):
+        raise Refusal(
+            "ResourceInUseException",
+            f"Stream {stream.name} under account {ACCOUNT_ID} has consumers registered with it.",
+        )
     account.delete(stream, now_ms)
+
+
+def update_record_size(account: Account, request: dict[str, Any], now_ms: int) -> None:
+    """Answer UpdateMaxRecordSize."""
+    stream = account.find_requested(request, now_ms)
+    kib: int = request["MaxRecordSizeInKiB"]
+
+    def effect(_due_ms: int) -> None:
+        stream.max_record_kib = kib
+
+    account.change(stream, now_ms, effect)
 
 
 def describe_stream(account: Account, request: dict[str, Any], now_ms: int) -> dict[str, Any]:
@@ -55,19 +79,19 @@ def describe_stream_summary(
 ) -> dict[str, Any]:
     """Answer DescribeStreamSummary."""
     stream = account.find_requested(request, now_ms)
-    counts = {"OpenShardCount": len(stream.open_shards), "ConsumerCount": 0}
-    return {"StreamDescriptionSummary": _description(stream) | counts}
+    summary = _description(stream) | {
+        "OpenShardCount": len(stream.open_shards),
+        "ConsumerCount": len(existing_consumers(stream, now_ms)),
+        "MaxRecordSizeInKiB": stream.max_record_kib,
+    }
+    return {"StreamDescriptionSummary": summary}
 
 
 def list_streams(account: Account, request: dict[str, Any], now_ms: int) -> dict[str, Any]:
     """Answer ListStreams."""
-    limit = parameters.integer(request, "Limit", 1, 10_000, default=100)
+    limit: int = request.get("Limit", 100)
     # The token is the name of the last stream of the previous page.
-    after = (
-        parameters.text(request, "NextToken", required=False)
-        or parameters.text(request, "ExclusiveStartStreamName", required=False)
-        or ""
-    )
+    after = request.get("NextToken") or request.get("ExclusiveStartStreamName") or ""
     streams = [stream for stream in account.streams(now_ms) if stream.name > after]
     page = streams[:limit]
     answer: dict[str, Any] = {
@@ -84,7 +108,7 @@ def describe_limits(account: Account, _request: dict[str, Any], now_ms: int) -> 
     """Answer DescribeLimits."""
     streams = account.streams(now_ms)
     return {
-        "ShardLimit": MAX_SHARDS,
+        "ShardLimit": account.settings.shard_limit,
         "OpenShardCount": sum(len(stream.open_shards) for stream in streams),
         "OnDemandStreamCount": sum(stream.mode == "ON_DEMAND" for stream in streams),
         "OnDemandStreamCountLimit": 50,
@@ -105,14 +129,26 @@ def _change_retention(
     account: Account, request: dict[str, Any], now_ms: int, *, grows: bool
 ) -> None:
     stream = account.find_requested(request, now_ms)
-    hours = parameters.integer(request, "RetentionPeriodHours", -(2**31), 2**31 - 1)
-    wrong_way = hours < stream.retention_hours if grows else hours > stream.retention_hours
-    if wrong_way or not MIN_RETENTION_HOURS <= hours <= MAX_RETENTION_HOURS:
+    hours: int = request["RetentionPeriodHours"]
+    current = stream.retention_hours
+    if hours < MIN_RETENTION_HOURS:
         raise Refusal(
             "InvalidArgumentException",
-            f"RetentionPeriodHours {hours}: it is {stream.retention_hours} now and must not "
-            f"{'fall' if grows else 'rise'}; {MIN_RETENTION_HOURS} to {MAX_RETENTION_HOURS}.",
+            f"Minimum allowed retention period is {MIN_RETENTION_HOURS} hours. Requested "
+            f"retention period ({hours} hours) is too short.",
         )
+    if hours < current if grows else hours > current:
+        relation, other = ("shorter", "Decrease") if grows else ("longer", "Increase")
+        raise Refusal(
+            "InvalidArgumentException",
+            f"Requested retention period ({hours} hours) for stream {stream.name} can not be "
+            f"{relation} than existing retention period ({current} hours). "
+            f"Use {other}RetentionPeriod API.",
+        )
+
+    if hours == current:
+        stream.require_active()
+        return
 
     def effect(_due_ms: int) -> None:
         stream.retention_hours = hours

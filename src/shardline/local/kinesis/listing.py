@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from shardline.local import parameters
+from shardline.local.kinesis.streams import ACCOUNT_ID, parse_shard_index
 from shardline.local.kinesis.tokens import ListingPage, parse_page, token_text
+from shardline.local.parameters import time_ms
 from shardline.local.refusals import Refusal
 
 if TYPE_CHECKING:
@@ -13,19 +14,10 @@ if TYPE_CHECKING:
     from shardline.local.kinesis.shards import ShardLog
     from shardline.local.kinesis.streams import Stream
 
-FILTERS: Final = (
-    "AFTER_SHARD_ID",
-    "AT_TRIM_HORIZON",
-    "FROM_TRIM_HORIZON",
-    "AT_LATEST",
-    "AT_TIMESTAMP",
-    "FROM_TIMESTAMP",
-)
-
 
 def list_shards(account: Account, request: dict[str, Any], now_ms: int) -> dict[str, Any]:
     """Answer ListShards."""
-    max_results = parameters.integer(request, "MaxResults", 1, 10_000, default=1000)
+    max_results: int = request.get("MaxResults", 1000)
     stream, page = _requested_page(account, request, now_ms)
     shards, visible_reshards = visible_shards(account, stream, "ListShards")
     wanted = [shard for shard in shards if shard.index > page.after_index]
@@ -52,8 +44,8 @@ def describe_shards(
     account: Account, stream: Stream, request: dict[str, Any]
 ) -> tuple[list[dict[str, Any]], bool]:
     """Return one page of shards for DescribeStream, and true if there are more."""
-    limit = min(parameters.integer(request, "Limit", 1, 10_000, default=100), 100)
-    after = _index_of(parameters.text(request, "ExclusiveStartShardId", required=False))
+    limit = min(request.get("Limit", 100), 100)
+    after = _requested_index(request, "ExclusiveStartShardId", stream)
     shards, visible_reshards = visible_shards(account, stream, "DescribeStream")
     wanted = [shard for shard in shards if shard.index > after]
     return [_description(shard, visible_reshards) for shard in wanted[:limit]], len(wanted) > limit
@@ -62,10 +54,10 @@ def describe_shards(
 def _requested_page(
     account: Account, request: dict[str, Any], now_ms: int
 ) -> tuple[Stream, ListingPage]:
-    token = parameters.text(request, "NextToken", required=False)
+    token: str | None = request.get("NextToken")
     if token is not None:
         for name in ("StreamName", "ExclusiveStartShardId", "StreamCreationTimestamp"):
-            if request.get(name) is not None:
+            if name in request:
                 raise Refusal(
                     "InvalidArgumentException", f"NextToken and {name} cannot be provided together."
                 )
@@ -76,21 +68,27 @@ def _requested_page(
                 "ResourceNotFoundException", f"Stream {page.stream} was deleted and created again."
             )
         return stream, page
-    stream = account.find_requested(request, now_ms)
-    if stream.status == "CREATING":
-        raise Refusal("ResourceInUseException", f"Stream {stream.name} is being created.")
-    after = _index_of(parameters.text(request, "ExclusiveStartShardId", required=False))
-    shard_filter = request.get("ShardFilter") or {"Type": "FROM_TRIM_HORIZON"}
-    filter_type = parameters.text(shard_filter, "Type")
-    if filter_type not in FILTERS:
+    if "StreamName" not in request and "StreamARN" not in request:
         raise Refusal(
-            "InvalidArgumentException", f"ShardFilter {filter_type} is none of {FILTERS}."
+            "InvalidArgumentException", "Either NextToken or StreamName should be provided."
         )
+    stream = account.find_requested(request, now_ms)
+    if not stream.shards:
+        raise Refusal(
+            "ResourceInUseException",
+            f"Stream {stream.name} under account {ACCOUNT_ID} not ACTIVE, "
+            f"instead in state {stream.status}",
+        )
+    after = _requested_index(request, "ExclusiveStartShardId", stream)
+    shard_filter: dict[str, Any] = request.get("ShardFilter", {"Type": "FROM_TRIM_HORIZON"})
+    filter_type: str = shard_filter["Type"]
     filter_index, filter_ms = -1, 0
     if filter_type == "AFTER_SHARD_ID":
-        filter_index = _index_of(parameters.text(shard_filter, "ShardId"))
+        _require(shard_filter, "ShardId")
+        filter_index = _requested_index(shard_filter, "ShardId", stream)
     if filter_type.endswith("TIMESTAMP"):
-        filter_ms = parameters.time_ms(shard_filter, "Timestamp")
+        _require(shard_filter, "Timestamp")
+        filter_ms = time_ms(shard_filter["Timestamp"])
     page = ListingPage(
         stream.name, stream.created_ms, after, filter_type, filter_index, filter_ms, now_ms
     )
@@ -132,9 +130,12 @@ def visible_shards(account: Account, stream: Stream, operation: str) -> tuple[li
     """Return the shards of a listing and the number of reshards that it reflects."""
     shards = stream.listed_shards()
     stale = account.faults.take("stale-listing", operation)
-    if stale is not None:
-        seen = max(0, stream.reshards - stale.reshards)
-        return [shard for shard in shards if shard.opened.reshard <= seen], seen
+    lag = 0 if stale is None else stale.reshards
+    if account.faults.happens(account.settings.stale_listing_one_in, operation, stream.name):
+        lag = max(lag, 1)
+    if lag:
+        visible = max(0, stream.reshards - lag)
+        return [shard for shard in shards if shard.opened.reshard <= visible], visible
     if account.faults.take("open-parent", operation) is not None:
         return shards, -1
     return shards, stream.reshards
@@ -149,23 +150,38 @@ def _description(shard: ShardLog, visible_reshards: int) -> dict[str, Any]:
         ("ParentShardId", "AdjacentParentShardId"), shard.parents, strict=False
     ):
         description[name] = parent.id
-    description["HashKeyRange"] = hash_key_range(shard)
+    description["HashKeyRange"] = _hash_key_range(shard)
     description["SequenceNumberRange"] = numbers
     return description
 
 
-def hash_key_range(shard: ShardLog) -> dict[str, str]:
-    """Return a shard's hash range as a member of an answer."""
+def _hash_key_range(shard: ShardLog) -> dict[str, str]:
     return {
         "StartingHashKey": str(shard.hash_range.start),
         "EndingHashKey": str(shard.hash_range.end),
     }
 
 
-def _index_of(shard_id: str | None) -> int:
-    if shard_id is None:
-        return -1
-    prefix, _, digits = shard_id.partition("-")
-    if prefix != "shardId" or not digits.isdecimal():
-        raise Refusal("InvalidArgumentException", f"{shard_id[:140]!r} is not a shard id.")
-    return int(digits)
+def child_descriptions(shard: ShardLog) -> list[dict[str, Any]]:
+    """Return the ChildShards of a closed shard."""
+    return [
+        {
+            "ShardId": child.id,
+            "ParentShards": [parent.id for parent in child.parents],
+            "HashKeyRange": _hash_key_range(child),
+        }
+        for child in shard.children
+    ]
+
+
+def _requested_index(request: dict[str, Any], member: str, stream: Stream) -> int:
+    shard_id: str | None = request.get(member)
+    return -1 if shard_id is None else parse_shard_index(shard_id, stream.name)
+
+
+def _require(shard_filter: dict[str, Any], member: str) -> None:
+    if member not in shard_filter:
+        raise Refusal(
+            "InvalidArgumentException",
+            f"ShardFilter of type {shard_filter['Type']} requires {member}.",
+        )

@@ -8,52 +8,66 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from shardline.local import parameters, replay
-from shardline.local.kinesis import admin, listing, records, resharding
+from shardline.local import replay
+from shardline.local.kinesis import admin, consumers, listing, records, resharding, tags
 from shardline.local.kinesis.account import Account
 from shardline.local.kinesis.cbor import with_times
+from shardline.local.kinesis.requests import checked
+from shardline.local.kinesis.subscriptions import subscribe
 from shardline.local.refusals import Refusal
+from shardline.local.validation import Integer, Structure, Text, validate
 from shardline.services.wire import cbor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shardline.local.journal import Journal
+    from shardline.local.kinesis.subscriptions import Subscription
 
     Operation = Callable[[Account, dict[str, Any], int], dict[str, Any] | bytes | None]
 
-_OPERATIONS: Final[dict[str, Operation]] = {
-    "CreateStream": admin.create_stream,
-    "DecreaseStreamRetentionPeriod": admin.decrease_retention,
-    "DeleteStream": admin.delete_stream,
+_QUERIES: Final[dict[str, Operation]] = {
     "DescribeLimits": admin.describe_limits,
     "DescribeStream": admin.describe_stream,
+    "DescribeStreamConsumer": consumers.describe_consumer,
     "DescribeStreamSummary": admin.describe_stream_summary,
     "GetRecords": records.get_records,
     "GetShardIterator": records.get_shard_iterator,
-    "IncreaseStreamRetentionPeriod": admin.increase_retention,
     "ListShards": listing.list_shards,
+    "ListStreamConsumers": consumers.list_consumers,
     "ListStreams": admin.list_streams,
-    "MergeShards": resharding.merge_shards,
+    "ListTagsForResource": tags.list_resource_tags,
+    "ListTagsForStream": tags.list_tags,
+}
+_WRITES: Final[dict[str, Operation]] = {
     "PutRecord": records.put_record,
     "PutRecords": records.put_records,
+}
+_CHANGES: Final[dict[str, Operation]] = {
+    "AddTagsToStream": tags.add_tags,
+    "CreateStream": admin.create_stream,
+    "DecreaseStreamRetentionPeriod": admin.decrease_retention,
+    "DeleteStream": admin.delete_stream,
+    "DeregisterStreamConsumer": consumers.deregister_consumer,
+    "IncreaseStreamRetentionPeriod": admin.increase_retention,
+    "MergeShards": resharding.merge_shards,
+    "RegisterStreamConsumer": consumers.register_consumer,
+    "RemoveTagsFromStream": tags.remove_tags,
     "SplitShard": resharding.split_shard,
+    "TagResource": tags.tag_resource,
+    "UntagResource": tags.untag_resource,
+    "UpdateMaxRecordSize": admin.update_record_size,
     "UpdateShardCount": resharding.update_shard_count,
 }
-_RESHARD: Final = "reshard"
-_CHANGES: Final = frozenset(_OPERATIONS) - {
-    "DescribeLimits",
-    "DescribeStream",
-    "DescribeStreamSummary",
-    "GetRecords",
-    "GetShardIterator",
-    "ListShards",
-    "ListStreams",
-    "PutRecord",
-    "PutRecords",
-}
 """Operations whose requests go into the journal. For records their places do."""
+_OPERATIONS: Final = _QUERIES | _WRITES | _CHANGES
 _OPERATIONS_IN_CBOR: Final = _OPERATIONS | {"GetRecords": records.get_records_in_cbor}
+_SUBSCRIBE: Final = "SubscribeToShard"
+_RESHARD: Final = "reshard"
+_RESHARD_SHAPE: Final = Structure(
+    {"StreamName": Text(1, 128), "TargetShardCount": Integer(1, 10_000)},
+    ("StreamName", "TargetShardCount"),
+)
 
 
 class Kinesis:
@@ -86,14 +100,29 @@ class Kinesis:
         now_ms: int,
         operations: dict[str, Operation],
     ) -> dict[str, Any] | bytes | None:
-        execute = operations.get(operation)
-        if execute is None:
-            raise Refusal("UnknownOperationException", f"{operation} is not known here.")
+        execute = operations[operation]
+        members = checked(operation, request)
         self.account.limits.count_call(operation, now_ms)
-        answer = execute(self.account, request, now_ms)
+        answer = execute(self.account, members, now_ms)
         if self.journal is not None:
-            self._append_to_journal(self.journal, operation, request, now_ms)
+            self._append_to_journal(self.journal, operation, members, now_ms)
         return answer
+
+    def knows(self, operation: str) -> bool:
+        """Return true if the service has the operation."""
+        return operation in _OPERATIONS or operation == _SUBSCRIBE
+
+    def has_effect(self, operation: str) -> bool:
+        """Return true unless the operation only reads."""
+        return operation not in _QUERIES
+
+    def subscription(
+        self, operation: str, request: dict[str, Any], now_ms: int
+    ) -> Subscription | None:
+        """Start the subscription that an operation asks for; None for other operations."""
+        if operation != _SUBSCRIBE:
+            return None
+        return subscribe(self.account, checked(operation, request), now_ms)
 
     def replay(self, operation: str, request: dict[str, Any], now_ms: int) -> None:
         """Execute a journalled operation again, without limits."""
@@ -118,7 +147,7 @@ class Kinesis:
         """Return the shard of a call, or None if it does not concern exactly one."""
         if operation == "GetRecords":
             try:
-                return records.shard_of_iterator(parameters.text(request, "ShardIterator"))
+                return records.shard_of_iterator(str(request.get("ShardIterator")))
             except Refusal:
                 return None
         shard_id = request.get("ShardId")
@@ -128,6 +157,7 @@ class Kinesis:
         """Execute a control call: `reshard`, which also works on ON_DEMAND streams."""
         if operation != _RESHARD:
             raise Refusal("UnknownOperationException", f"unknown control {operation!r}: reshard")
+        request = validate(request, _RESHARD_SHAPE)
         answer = self._reshard(request, now_ms)
         if self.journal is not None:
             self.journal.append(now_ms, replay.OPERATION, (_RESHARD, request, 0))
@@ -135,6 +165,5 @@ class Kinesis:
 
     def _reshard(self, request: dict[str, Any], now_ms: int) -> dict[str, Any]:
         stream = self.account.find_requested(request, now_ms)
-        target = parameters.integer(request, "TargetShardCount", 1, resharding.MAX_SHARDS)
-        resharding.scale_uniformly(stream, target, now_ms)
+        resharding.scale_uniformly(stream, request["TargetShardCount"], now_ms)
         return {"OpenShardCount": len(stream.open_shards)}

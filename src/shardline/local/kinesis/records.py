@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import binascii
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from shardline.core.shards import hash_key_of
-from shardline.local import parameters
+from shardline.local.kinesis.account import requested_name
 from shardline.local.kinesis.cbor import page_as_cbor, record_as_cbor
-from shardline.local.kinesis.listing import hash_key_range
+from shardline.local.kinesis.listing import child_descriptions
+from shardline.local.kinesis.positions import Start, starting_tick
+from shardline.local.kinesis.requests import MAX_READ_RECORDS
 from shardline.local.kinesis.sequences import parse_sequence
+from shardline.local.kinesis.shards import shard_id_of
+from shardline.local.kinesis.streams import ACCOUNT_ID
 from shardline.local.kinesis.tokens import (
     ShardIterator,
     parse_iterator,
@@ -20,18 +23,18 @@ from shardline.local.kinesis.tokens import (
     token_text,
 )
 from shardline.local.limits import exceeded
+from shardline.local.parameters import explicit_hash_key
 from shardline.local.refusals import Refusal
+from shardline.local.validation import blob_size
 
 if TYPE_CHECKING:
     from shardline.local.kinesis.account import Account
     from shardline.local.kinesis.shards import PageSlice, ShardLog
     from shardline.local.kinesis.streams import Stream
 
-MAX_RECORD_BYTES: Final = 1024 * 1024
-MAX_PUT_RECORDS: Final = 500
 MAX_PUT_BYTES: Final = 10 * 1024 * 1024
 MAX_READ_BYTES: Final = 10 * 1024 * 1024
-MAX_READ_RECORDS: Final = 10_000
+_KIB: Final = 1024
 
 # --- writing ----------------------------------------------------------------------------------
 
@@ -48,12 +51,13 @@ class _Entry(msgspec.Struct):
 def put_record(account: Account, request: dict[str, Any], now_ms: int) -> dict[str, Any]:
     """Answer PutRecord."""
     stream = account.find_created(request, now_ms)
-    entry = _check_entry(request)
-    ordering = parameters.text(request, "SequenceNumberForOrdering", required=False)
-    if ordering is not None and parse_sequence(ordering).tick >= stream.next_tick:
+    entry = _check_entry(request, stream, "")
+    ordering: str | None = request.get("SequenceNumberForOrdering")
+    if ordering is not None and not _precedes(ordering, stream):
         raise Refusal(
             "InvalidArgumentException",
-            f"SequenceNumberForOrdering {ordering} was not given by this stream.",
+            f"ExclusiveMinimumSequenceNumber {ordering} used in PutRecord on stream "
+            f"{stream.name} under account {ACCOUNT_ID} is invalid.",
         )
     shard, number = _write(account, stream, entry, now_ms)
     return {"ShardId": shard.id, "SequenceNumber": number}
@@ -62,17 +66,12 @@ def put_record(account: Account, request: dict[str, Any], now_ms: int) -> dict[s
 def put_records(account: Account, request: dict[str, Any], now_ms: int) -> dict[str, Any]:
     """Answer PutRecords. Each record succeeds or fails on its own."""
     stream = account.find_created(request, now_ms)
-    records = request.get("Records")
-    if not isinstance(records, list):
-        raise Refusal("SerializationException", "Records must be a list.")
-    if not 1 <= len(records) <= MAX_PUT_RECORDS:
-        raise Refusal(
-            "ValidationException",
-            f"Records holds {len(records)}: 1 to {MAX_PUT_RECORDS} are allowed.",
-        )
-    entries = [_check_entry(record) for record in records]
+    entries = [
+        _check_entry(record, stream, f"records.{place}.member.")
+        for place, record in enumerate(request["Records"], start=1)
+    ]
     if sum(entry.size_bytes for entry in entries) > MAX_PUT_BYTES:
-        raise Refusal("InvalidArgumentException", "Records hold more than 10 MiB together.")
+        raise Refusal("InvalidArgumentException", "Records size exceeds 10 MB limit")
     results: list[dict[str, str]] = []
     failed = 0
     for entry in entries:
@@ -87,36 +86,32 @@ def put_records(account: Account, request: dict[str, Any], now_ms: int) -> dict[
     return {"FailedRecordCount": failed, "Records": results}
 
 
-def _check_entry(record: Any) -> _Entry:
-    if not isinstance(record, dict):
-        raise Refusal("SerializationException", "A record must be an object.")
-    data, size_bytes = _data_of(record)
-    if size_bytes > MAX_RECORD_BYTES:
-        raise Refusal(
-            "ValidationException", f"Data holds {size_bytes} bytes: {MAX_RECORD_BYTES} are allowed."
-        )
-    partition_key = parameters.text(record, "PartitionKey")
-    if not 1 <= len(partition_key) <= 256:
-        raise Refusal("ValidationException", "PartitionKey must be 1 to 256 characters long.")
-    explicit = parameters.text(record, "ExplicitHashKey", required=False)
-    hash_key = (
-        hash_key_of(partition_key)
-        if explicit is None
-        else parameters.hash_key(explicit, "ExplicitHashKey")
-    )
-    return _Entry(data, partition_key, hash_key, size_bytes + len(partition_key.encode()))
-
-
-def _data_of(record: dict[str, Any]) -> tuple[str, int]:
-    """Return the data in base64 and their size in bytes; CBOR requests carry raw bytes."""
-    data = record.get("Data")
+def _check_entry(record: dict[str, Any], stream: Stream, path: str) -> _Entry:
+    data: str | bytes = record["Data"]
     if isinstance(data, bytes):
-        return b64encode(data).decode(), len(data)
-    text = parameters.text(record, "Data")
-    try:
-        return text, len(binascii.a2b_base64(text, strict_mode=True))
-    except (binascii.Error, ValueError):
-        raise Refusal("SerializationException", "Data is not base64.") from None
+        data = b64encode(data).decode()
+    data_bytes = blob_size(data)
+    partition_key: str = record["PartitionKey"]
+    size_bytes = data_bytes + len(partition_key.encode())
+    if data_bytes > stream.max_record_kib * _KIB:
+        raise Refusal(
+            "ValidationException",
+            "1 validation error detected: Value 'java.nio.HeapByteBuffer[pos=0 "
+            f"lim={data_bytes} cap={data_bytes}]' at '{path}data' failed to satisfy constraint: "
+            f"Member must have length less than or equal to {stream.max_record_kib * _KIB}",
+        )
+    explicit: str | None = record.get("ExplicitHashKey")
+    hash_key = hash_key_of(partition_key) if explicit is None else explicit_hash_key(explicit)
+    return _Entry(data, partition_key, hash_key, size_bytes)
+
+
+def _precedes(sequence: str, stream: Stream) -> bool:
+    """Return true if a sequence number is older than the next record of a stream."""
+    parts = parse_sequence(sequence)
+    return parts is not None and (
+        parts.created_ms < stream.created_ms
+        or (parts.created_ms == stream.created_ms and parts.tick < stream.next_tick)
+    )
 
 
 def _write(account: Account, stream: Stream, entry: _Entry, now_ms: int) -> tuple[ShardLog, str]:
@@ -145,54 +140,15 @@ def _write(account: Account, stream: Stream, entry: _Entry, now_ms: int) -> tupl
 
 def get_shard_iterator(account: Account, request: dict[str, Any], now_ms: int) -> dict[str, Any]:
     """Answer GetShardIterator."""
-    stream = account.find_created(request, now_ms)
-    shard = stream.find_shard(parameters.text(request, "ShardId"))
-    tick = _starting_tick(stream, shard, request, now_ms)
+    stream, shard = account.find_shard(requested_name(request), request["ShardId"], now_ms)
+    start = Start(
+        request["ShardIteratorType"],
+        request.get("StartingSequenceNumber"),
+        request.get("Timestamp"),
+    )
+    tick = starting_tick(stream, shard, start, "GetShardIterator", now_ms)
     account.limits.count_iterator(_limits_key(stream, shard), now_ms)
     return {"ShardIterator": _iterator_at(stream, shard, tick, now_ms)}
-
-
-def _starting_tick(stream: Stream, shard: ShardLog, request: dict[str, Any], now_ms: int) -> int:
-    match parameters.text(request, "ShardIteratorType"):
-        case "TRIM_HORIZON":
-            return shard.opened.tick
-        case "LATEST":
-            return stream.next_tick
-        case "AT_TIMESTAMP":
-            time_ms = parameters.time_ms(request, "Timestamp")
-            if time_ms > now_ms:
-                raise Refusal("InvalidArgumentException", "Timestamp must not lie in the future.")
-            found = shard.find_time(time_ms)
-            return stream.next_tick if found is None else found
-        case "AT_SEQUENCE_NUMBER":
-            return _requested_tick(stream, shard, request)
-        case "AFTER_SEQUENCE_NUMBER":
-            return _requested_tick(stream, shard, request) + 1
-        case other:
-            raise Refusal("ValidationException", f"ShardIteratorType {other[:60]!r} is unknown.")
-
-
-def _requested_tick(stream: Stream, shard: ShardLog, request: dict[str, Any]) -> int:
-    """Return the tick of a sequence number of this shard, or raise `Refusal`."""
-    text = parameters.text(request, "StartingSequenceNumber", required=False)
-    if text is None:
-        raise Refusal("InvalidArgumentException", "StartingSequenceNumber is required here.")
-    numbered = parse_sequence(text)
-    # The ending sequence number of a closed shard is a bound that no record has: refuse it.
-    ticks = range(
-        shard.opened.tick, stream.next_tick if shard.closed is None else shard.closed.tick
-    )
-    if (
-        numbered.created_ms != stream.created_ms
-        or numbered.shard_index != shard.index
-        or numbered.tick not in ticks
-    ):
-        raise Refusal(
-            "InvalidArgumentException",
-            f"StartingSequenceNumber {text} used in GetShardIterator on shard {shard.id} in stream "
-            f"{stream.name} is invalid because it did not come from this stream and shard.",
-        )
-    return numbered.tick
 
 
 def get_records(account: Account, request: dict[str, Any], now_ms: int) -> bytes:
@@ -218,15 +174,16 @@ def _read(
     account: Account, request: dict[str, Any], now_ms: int
 ) -> tuple[ShardLog, PageSlice, dict[str, Any]]:
     """Return a page of a shard and the other members of the answer."""
-    iterator = parse_iterator(parameters.text(request, "ShardIterator"))
-    limit = parameters.integer(request, "Limit", 1, MAX_READ_RECORDS, default=MAX_READ_RECORDS)
-    stream = account.find(iterator.stream, now_ms)
+    iterator = parse_iterator(request["ShardIterator"])
+    limit: int = request.get("Limit") or MAX_READ_RECORDS
+    shard_id = shard_id_of(iterator.shard_index)
+    stream, shard = account.find_shard(iterator.stream, shard_id, now_ms)
     if stream.created_ms != iterator.created_ms:
         raise Refusal(
-            "ResourceNotFoundException", f"Stream {stream.name} was deleted and created again."
+            "ResourceNotFoundException",
+            f"Shard {shard_id} in stream {stream.name} under account {ACCOUNT_ID} does not exist",
         )
     require_fresh(iterator, now_ms)
-    shard = stream.find_shard(f"shardId-{iterator.shard_index:012d}")
     key = _limits_key(stream, shard)
     account.limits.count_read(key, now_ms)
     shard.reads += 1
@@ -241,7 +198,7 @@ def _read(
     if shard.closed is None or behind_ms:
         rest["NextShardIterator"] = _iterator_at(stream, shard, tick, now_ms)
     else:
-        rest["ChildShards"] = [_child_description(child) for child in shard.children]
+        rest["ChildShards"] = child_descriptions(shard)
         if account.faults.take("missing-next-iterator", "GetRecords", shard.id):
             del rest["NextShardIterator"]
     rest["MillisBehindLatest"] = behind_ms
@@ -250,15 +207,7 @@ def _read(
 
 def shard_of_iterator(text: str) -> str:
     """Return the shard id of an iterator."""
-    return f"shardId-{parse_iterator(text).shard_index:012d}"
-
-
-def _child_description(child: ShardLog) -> dict[str, Any]:
-    return {
-        "ShardId": child.id,
-        "ParentShards": [parent.id for parent in child.parents],
-        "HashKeyRange": hash_key_range(child),
-    }
+    return shard_id_of(parse_iterator(text).shard_index)
 
 
 def _iterator_at(stream: Stream, shard: ShardLog, tick: int, now_ms: int) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from shardline.local import parameters
-from shardline.local.kinesis.streams import uniform_ranges
+from shardline.local.kinesis.account import requested_name
+from shardline.local.kinesis.streams import ACCOUNT_ID, parse_shard_index, uniform_ranges
 from shardline.local.refusals import Refusal
 
 if TYPE_CHECKING:
@@ -13,45 +13,43 @@ if TYPE_CHECKING:
     from shardline.local.kinesis.shards import ShardLog
     from shardline.local.kinesis.streams import Stream
 
-MAX_SHARDS: Final = 10_000
-
 
 def split_shard(account: Account, request: dict[str, Any], now_ms: int) -> None:
     """Answer SplitShard."""
-    stream = _provisioned(account, request, now_ms)
-    shard = _open_shard(stream, parameters.text(request, "ShardToSplit"))
-    new_start = parameters.hash_key(
-        parameters.text(request, "NewStartingHashKey"), "NewStartingHashKey"
-    )
+    stream, (shard,) = _open_shards(account, request, ("ShardToSplit",), now_ms)
+    new_start = int(request["NewStartingHashKey"])
     if not shard.hash_range.start + 1 < new_start < shard.hash_range.end:
         raise Refusal(
             "InvalidArgumentException",
-            f"NewStartingHashKey {new_start} is not both greater than one plus the "
-            f"StartingHashKey {shard.hash_range.start} and less than the EndingHashKey "
-            f"{shard.hash_range.end} of shard {shard.id}.",
+            f"NewStartingHashKey {new_start} used in SplitShard() on shard {shard.id} in stream "
+            f"{stream.name} under account {ACCOUNT_ID} is not both greater than one plus the "
+            f"shard's StartingHashKey {shard.hash_range.start} and less than the shard's "
+            f"EndingHashKey {shard.hash_range.end}.",
         )
+    account.require_room(1, now_ms)
     account.change(stream, now_ms, lambda due_ms: _split(stream, shard, new_start, due_ms))
 
 
 def merge_shards(account: Account, request: dict[str, Any], now_ms: int) -> None:
     """Answer MergeShards."""
-    stream = _provisioned(account, request, now_ms)
-    shard = _open_shard(stream, parameters.text(request, "ShardToMerge"))
-    adjacent = _open_shard(stream, parameters.text(request, "AdjacentShardToMerge"))
-    if not shard.hash_range.touches(adjacent.hash_range):
+    members = ("ShardToMerge", "AdjacentShardToMerge")
+    stream, (shard, adjacent) = _open_shards(account, request, members, now_ms)
+    if shard.hash_range.end + 1 != adjacent.hash_range.start:
         raise Refusal(
-            "InvalidArgumentException", f"Shards {shard.id} and {adjacent.id} are not adjacent."
+            "InvalidArgumentException",
+            f"Shards {shard.id} and {adjacent.id} in stream {stream.name} under account "
+            f"{ACCOUNT_ID} are not an adjacent pair of shards eligible for merging",
         )
     account.change(stream, now_ms, lambda due_ms: _merge(stream, shard, adjacent, due_ms))
 
 
 def update_shard_count(account: Account, request: dict[str, Any], now_ms: int) -> dict[str, Any]:
     """Answer UpdateShardCount."""
-    stream = _provisioned(account, request, now_ms)
-    target = parameters.integer(request, "TargetShardCount", 1, MAX_SHARDS)
-    if parameters.text(request, "ScalingType") != "UNIFORM_SCALING":
-        raise Refusal("ValidationException", "ScalingType must be UNIFORM_SCALING.")
+    stream = account.find_requested(request, now_ms)
+    _require_changeable(stream)
+    target: int = request["TargetShardCount"]
     current = len(stream.open_shards)
+    account.require_room(target - current, now_ms)
     if account.limits.enabled and not current <= 2 * target <= 4 * current:
         raise Refusal(
             "LimitExceededException",
@@ -87,22 +85,32 @@ def _merge(stream: Stream, shard: ShardLog, adjacent: ShardLog, now_ms: int) -> 
     stream.merge(shard, adjacent, now_ms)
 
 
-def _provisioned(account: Account, request: dict[str, Any], now_ms: int) -> Stream:
-    stream = account.find_requested(request, now_ms)
+def _open_shards(
+    account: Account, request: dict[str, Any], members: tuple[str, ...], now_ms: int
+) -> tuple[Stream, list[ShardLog]]:
+    """Return the stream and the open shards that a request names, or raise `Refusal`."""
+    name = requested_name(request)
+    for member in members:
+        parse_shard_index(request[member], name)
+    stream = account.find(name, now_ms)
+    if stream.status == "CREATING":
+        stream.require_active()
+    shards = [stream.find_shard(request[member]) for member in members]
+    _require_changeable(stream)
+    for shard in shards:
+        if shard.closed is not None:
+            raise Refusal(
+                "InvalidArgumentException",
+                f"Shard {shard.id} in stream {stream.name} under account {ACCOUNT_ID} has already "
+                "been merged or split, and thus is not eligible for merging or splitting.",
+            )
+    return stream, shards
+
+
+def _require_changeable(stream: Stream) -> None:
     if stream.mode == "ON_DEMAND":
         raise Refusal(
             "ValidationException",
             f"Stream {stream.name} is ON_DEMAND: only PROVISIONED streams are resharded by hand.",
         )
     stream.require_active()
-    return stream
-
-
-def _open_shard(stream: Stream, shard_id: str) -> ShardLog:
-    shard = stream.find_shard(shard_id)
-    if shard.closed is not None:
-        raise Refusal(
-            "InvalidArgumentException",
-            f"Shard {shard.id} in stream {stream.name} has already been split or merged.",
-        )
-    return shard

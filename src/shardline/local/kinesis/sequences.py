@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from shardline.local.refusals import Refusal
-
 _PATTERN = re.compile(r"49(\d{14})(\d{28})(\d{12})", re.ASCII)
 
 
@@ -26,9 +24,7 @@ def sequence_text(created_ms: int, tick: int, shard_index: int) -> str:
     return f"49{created_ms:014d}{tick:028d}{shard_index:012d}"
 
 
-def parse_sequence(text: str) -> SequenceParts:
-    """Parse a sequence number, or raise `Refusal`."""
+def parse_sequence(text: str) -> SequenceParts | None:
+    """Return the parts of a sequence number, or None if it is not one of this service."""
     match = _PATTERN.fullmatch(text)
-    if match is None:
-        raise Refusal("InvalidArgumentException", f"{text[:140]!r} is not a valid sequence number.")
-    return SequenceParts(*(int(part) for part in match.groups()))
+    return None if match is None else SequenceParts(*(int(part) for part in match.groups()))

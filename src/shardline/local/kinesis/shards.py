@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from shardline.local.kinesis.sequences import sequence_text
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
     from shardline.core.shards import HashRange
@@ -29,6 +30,11 @@ class PageSlice(NamedTuple):
     end: int
 
 
+def shard_id_of(index: int) -> str:
+    """Return the id of the shard with an index."""
+    return f"shardId-{index:012d}"
+
+
 class ShardLog:
     """A shard and its log. Records are stored as encoded for GetRecords."""
 
@@ -40,7 +46,7 @@ class ShardLog:
         parents: tuple[ShardLog, ...],
         opened: LifecycleEvent,
     ) -> None:
-        self.id = f"shardId-{index:012d}"
+        self.id = shard_id_of(index)
         self.index = index
         self.hash_range = hash_range
         self.parents = parents
@@ -48,6 +54,8 @@ class ShardLog:
         self.opened = opened
         self.closed: LifecycleEvent | None = None
         self.reads = 0
+        self.listeners: set[asyncio.Event] = set()
+        """Set at every new record and at the closing of the shard."""
         self._created_ms = created_ms
         self._ticks: list[int] = []
         self._arrivals_ms: list[int] = []
@@ -68,6 +76,14 @@ class ShardLog:
         self._size_total += size_bytes
         self._fragments.append(fragment)
         self._fragments_in_cbor.append(None)
+        for listener in self.listeners:
+            listener.set()
+
+    def close(self, closed: LifecycleEvent) -> None:
+        """Close the shard."""
+        self.closed = closed
+        for listener in self.listeners:
+            listener.set()
 
     def trim(self, horizon_ms: int) -> None:
         """Remove the records that arrived at or before the horizon."""

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Final, Literal
 
 from shardline.core.shards import HASH_SPACE_END, HashRange
-from shardline.local.kinesis.shards import LifecycleEvent, ShardLog
+from shardline.local.kinesis.shards import LifecycleEvent, ShardLog, shard_id_of
 from shardline.local.refusals import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from shardline.local.kinesis.consumers import Consumer
+
 Mode = Literal["PROVISIONED", "ON_DEMAND"]
 Status = Literal["CREATING", "ACTIVE", "UPDATING", "DELETING"]
 
-ARN_PREFIX: Final = "arn:aws:kinesis:us-east-1:000000000000:stream/"
+REGION: Final = "us-east-1"
+ACCOUNT_ID: Final = "000000000000"
+ARN_PREFIX: Final = f"arn:aws:kinesis:{REGION}:{ACCOUNT_ID}:stream/"
+DEFAULT_RECORD_KIB: Final = 1024
 HOUR_MS: Final = 3_600_000
 _SWEEP_MS: Final = 60_000
 """A shard is trimmed when it is used; all shards at this interval, to free memory."""
+
+
+_MAX_SHARD_INDEX: Final = 2**31 - 1
+_SHARD_ID: Final = re.compile(r"(?:.*-)?(\d{1,128})", re.ASCII)
 
 
 class Stream:
@@ -32,6 +42,12 @@ class Stream:
         self.mode = mode
         self.created_ms = created_ms
         self.retention_hours = 24
+        self.max_record_kib = DEFAULT_RECORD_KIB
+        self.tags: dict[str, str] = {}
+        self.consumers: dict[str, Consumer] = {}
+        """The registered consumers by ARN."""
+        self.consumer_seconds: dict[str, int] = {}
+        """The time in the last ARN of each consumer name."""
         self.status: Status = "CREATING"
         self.deleted_ms: int | None = None
         self.shards: list[ShardLog] = []
@@ -44,6 +60,7 @@ class Stream:
         self._open: list[ShardLog] = []
         self._open_starts: list[int] = []
         self._due: tuple[int, Callable[[int], None]] | None = None
+        self._first_shards = shard_count
         self.schedule("CREATING", active_ms, lambda now: self._open_roots(shard_count, now))
 
     # --- time ---------------------------------------------------------------------------------
@@ -53,7 +70,8 @@ class Stream:
         if self._due is not None and self._due[0] <= now_ms:
             due_ms, effect = self._due
             self._due = None
-            self.status = "ACTIVE"
+            if self.deleted_ms is None:
+                self.status = "ACTIVE"
             effect(due_ms)
         self.horizon_ms = max(self.horizon_ms, now_ms - self.retention_hours * HOUR_MS)
         if self.horizon_ms - self._swept_ms >= _SWEEP_MS:
@@ -71,7 +89,8 @@ class Stream:
         if self.status != "ACTIVE":
             raise Refusal(
                 "ResourceInUseException",
-                f"Stream {self.name} is not ACTIVE, instead in state {self.status}",
+                f"Stream {self.name} under account {ACCOUNT_ID} not ACTIVE, "
+                f"instead in state {self.status}",
             )
 
     # --- shards -------------------------------------------------------------------------------
@@ -81,22 +100,29 @@ class Stream:
         """The shards that take records, in the order of their hash ranges."""
         return tuple(self._open)
 
+    def requested_shards(self) -> int:
+        """Return the number of open shards, or of those that a new stream will have."""
+        return len(self._open) if self.shards else self._first_shards
+
     def listed_shards(self) -> list[ShardLog]:
         """Return the shards that are open or closed within the retention period, by index."""
         return [shard for shard in self.shards if self._is_listed(shard)]
 
     def find_shard(self, shard_id: str) -> ShardLog:
         """Return a listed shard after trimming it, or raise `Refusal`."""
-        prefix, _, digits = shard_id.partition("-")
-        index = int(digits) if prefix == "shardId" and digits.isdecimal() else -1
-        if 0 <= index < len(self.shards) and self._is_listed(self.shards[index]):
-            shard = self.shards[index]
-            shard.trim(self.horizon_ms)
-            return shard
-        raise Refusal(
-            "ResourceNotFoundException",
-            f"Could not find shard {shard_id} in stream {self.name} under account 000000000000.",
-        )
+        index = parse_shard_index(shard_id, self.name)
+        shard = self.shard_at(index)
+        if shard is None:
+            raise shard_not_found(shard_id_of(index), self.name)
+        return shard
+
+    def shard_at(self, index: int) -> ShardLog | None:
+        """Return a listed shard by its index after trimming it, or None."""
+        if index >= len(self.shards) or not self._is_listed(self.shards[index]):
+            return None
+        shard = self.shards[index]
+        shard.trim(self.horizon_ms)
+        return shard
 
     def _is_listed(self, shard: ShardLog) -> bool:
         return shard.closed is None or shard.closed.at_ms > self.horizon_ms
@@ -155,7 +181,7 @@ class Stream:
 
     def _close(self, shard: ShardLog, now_ms: int) -> None:
         # The ending sequence number is a bound that no record has, so it takes a tick of its own.
-        shard.closed = LifecycleEvent(self.take_tick(), now_ms, self.reshards)
+        shard.close(LifecycleEvent(self.take_tick(), now_ms, self.reshards))
         place = bisect_right(self._open_starts, shard.hash_range.start) - 1
         del self._open[place], self._open_starts[place]
 
@@ -166,3 +192,19 @@ def uniform_ranges(count: int) -> list[HashRange]:
     starts = [index * width for index in range(count)]
     ends = [start - 1 for start in starts[1:]] + [HASH_SPACE_END]
     return [HashRange(start, end) for start, end in zip(starts, ends, strict=True)]
+
+
+def parse_shard_index(shard_id: str, stream_name: str) -> int:
+    """Return the index in a shard id, of which AWS reads only the number at its end."""
+    match = _SHARD_ID.fullmatch(shard_id)
+    if match is None or int(match[1]) > _MAX_SHARD_INDEX:
+        raise shard_not_found(shard_id, stream_name)
+    return int(match[1])
+
+
+def shard_not_found(shard_id: str, stream_name: str) -> Refusal:
+    """Return the refusal for a shard that a stream does not have."""
+    return Refusal(
+        "ResourceNotFoundException",
+        f"Could not find shard {shard_id} in stream {stream_name} under account {ACCOUNT_ID}.",
+    )

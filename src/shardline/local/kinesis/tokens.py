@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Final
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
 from shardline.local.refusals import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ITERATOR_LIFE_MS: Final = 300_000
 PAGE_LIFE_MS: Final = 300_000
@@ -36,11 +40,24 @@ class ListingPage(msgspec.Struct, frozen=True, array_like=True):
     issued_ms: int
 
 
+class ConsumerPage(msgspec.Struct, frozen=True, array_like=True):
+    """The next page of a listing of consumers."""
+
+    stream: str
+    created_ms: int
+    after_name: str
+    issued_ms: int
+
+
 _decode_iterator = msgspec.json.Decoder(ShardIterator).decode
 _decode_page = msgspec.json.Decoder(ListingPage).decode
+_decode_consumer_page = msgspec.json.Decoder(ConsumerPage).decode
 
 
-def token_text(token: ShardIterator | ListingPage) -> str:
+Page = TypeVar("Page", ListingPage, ConsumerPage)
+
+
+def token_text(token: ShardIterator | ListingPage | ConsumerPage) -> str:
     """Return a token as text."""
     return base64.b64encode(msgspec.json.encode(token)).decode()
 
@@ -58,17 +75,34 @@ def require_fresh(iterator: ShardIterator, now_ms: int) -> None:
     if now_ms - iterator.issued_ms > ITERATOR_LIFE_MS:
         raise Refusal(
             "ExpiredIteratorException",
-            f"Iterator expired. It was created {now_ms - iterator.issued_ms} ms ago "
-            f"while {ITERATOR_LIFE_MS} ms are allowed.",
+            f"Iterator expired. The iterator was created at time {_time_text(iterator.issued_ms)} "
+            f"while right now it is {_time_text(now_ms)} which is further in the future than the "
+            f"tolerated delay of {ITERATOR_LIFE_MS} milliseconds.",
         )
 
 
 def parse_page(text: str, now_ms: int) -> ListingPage:
     """Parse a page token, or raise `Refusal` if it is invalid or expired."""
+    return _fresh(_decoded(text, _decode_page), now_ms)
+
+
+def parse_consumer_page(text: str, now_ms: int) -> ConsumerPage:
+    """Parse a page token of ListStreamConsumers, or raise `Refusal`."""
+    return _fresh(_decoded(text, _decode_consumer_page), now_ms)
+
+
+def _decoded(text: str, decode: Callable[[bytes], Page]) -> Page:
     try:
-        page = _decode_page(base64.b64decode(text, validate=True))
+        return decode(base64.b64decode(text, validate=True))
     except (binascii.Error, ValueError, msgspec.DecodeError):
         raise Refusal("InvalidArgumentException", "Invalid NextToken.") from None
+
+
+def _fresh(page: Page, now_ms: int) -> Page:
     if now_ms - page.issued_ms > PAGE_LIFE_MS:
         raise Refusal("ExpiredNextTokenException", "NextToken is older than five minutes.")
     return page
+
+
+def _time_text(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%a %b %d %H:%M:%S UTC %Y")

@@ -30,12 +30,12 @@ from shardline.local.clock import Clock
 from shardline.local.kinesis.account import Account
 from shardline.local.kinesis.listing import visible_shards
 from shardline.local.kinesis.records import (
-    MAX_READ_RECORDS,
     get_records,
     get_shard_iterator,
     put_record,
     shard_of_iterator,
 )
+from shardline.local.kinesis.requests import MAX_READ_RECORDS
 from shardline.local.kinesis.resharding import merge_shards, split_shard
 from shardline.local.refusals import Refusal
 from shardline.services.port import Page, StreamDescription
