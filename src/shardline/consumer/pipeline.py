@@ -54,6 +54,8 @@ _LONGEST_PAUSE_SECONDS: Final = 1.0
 _QUIET_SECONDS: Final = 600.0
 """How often a shard without records says up to when nothing was there."""
 _FIRST_ERROR_SECONDS: Final = 0.5
+_FINISH_SECONDS: Final = 1.0
+"""How long a shard that is handed over goes on with what was read ahead."""
 _OPEN_CHUNKS: Final = 4
 """How many chunks the lanes of a shard may be in at once."""
 _LONGEST_ERROR_SECONDS: Final = 30.0
@@ -109,6 +111,7 @@ class Pipeline:
         self._consumer = consumer
         self._delivery = delivery(self._cancelled)
         self._in_doubt = False
+        self._finish_by = float("inf")
         self._limits = limits
         self._counts = counts
         self._send = send
@@ -138,9 +141,10 @@ class Pipeline:
         return self._state is _State.RUNNING
 
     def finish(self) -> None:
-        """Begin nothing new; report when the delivery at hand is done."""
+        """Read nothing more; report when what was read ahead is delivered, or after a moment."""
         if self._running():
             self._state = _State.FINISHING
+            self._finish_by = self._clock() + _FINISH_SECONDS
             self._wake()
 
     def stop(self) -> None:
@@ -250,7 +254,7 @@ class Pipeline:
             yield partial(consumer.shard_started, shard_id, Fence(self.key.epoch, 0))
             while (yield from self._deliver_next()):
                 pass
-            while self._busy_lanes and not self.stopped:
+            while self._lanes_at_work() and not self.stopped:
                 yield Pause(_LONGEST_PAUSE_SECONDS)
             if self.stopped:
                 return
@@ -271,7 +275,9 @@ class Pipeline:
         """Deliver what is given to one lane, until the shard ends, is finished or stopped."""
         queue = self._queues[lane]
         try:
-            while self._running() and not self._all_processed:
+            while not self.stopped and not self._all_processed:
+                if not queue and self._state is _State.FINISHING and self._nothing_more():
+                    return
                 if not queue:
                     yield Pause(_LONGEST_PAUSE_SECONDS)
                     continue
@@ -284,13 +290,22 @@ class Pipeline:
         except Cancelled:
             self._fail()
 
+    def _lanes_at_work(self) -> bool:
+        return self._busy_lanes > 0 or any(self._queues)
+
     @property
     def _all_processed(self) -> bool:
         return self._read_to_end and self._ahead.records == 0 and len(self._watermark) == 0
 
+    def _nothing_more(self) -> bool:
+        """Return true when no further delivery is to begin."""
+        if self._state is _State.FINISHING:
+            return self._ahead.records == 0 or self._clock() >= self._finish_by
+        return self.stopped or self._all_processed
+
     def _deliver_next(self) -> Steps[bool]:
         """Deliver the next chunk, or wait for one; false when there is nothing more to do."""
-        if not self._running() or self._all_processed:
+        if self._nothing_more():
             return False
         if not self._may_deliver():
             yield Pause(_LONGEST_PAUSE_SECONDS / 10)

@@ -235,6 +235,8 @@ class Runner:
         if work is None:
             return
         del self._works[key.stream_name, key.shard_id]
+        if work.delivery.ended:
+            return  # it was released or ended before
         work.pipeline.stop()
         told = _tell_lease_lost(work.consumer, key.shard_id)
         self._make_loop(f"lease_lost of {key.shard_id}", told, lambda: False).start()

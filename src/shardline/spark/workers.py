@@ -1,8 +1,9 @@
 """Places the workers of a consumer in Spark: each is a job of one task that runs until stopped.
 
-`mapInArrow` over a range of one row is an API that every Spark since 3.3 has, Spark Connect too.
 One job for each worker: a failure ends no other worker, and no limit of Spark's on task failures
-is relied on, since the launcher starts a worker again by itself.
+is relied on, since the launcher starts a worker again by itself. The job maps the one partition of
+an RDD, which every Spark has and which needs no pandas; over Spark Connect, which has no RDDs but
+needs pandas anyway, it maps the one row of a DataFrame in Arrow.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 import sys
 import threading
 import uuid
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from shardline.consumer.launch import RunningConsumer
@@ -46,6 +48,11 @@ def start_workers(spark: SparkSession, job: Job, tasks: int | None = None) -> Ru
         raise ConfigurationError(
             "spark.speculation is on: Spark would run workers twice. Set it to false"
         )
+    if spark.conf.get("spark.python.worker.killOnIdleTimeout", "false") == "true":
+        raise ConfigurationError(
+            "spark.python.worker.killOnIdleTimeout is on: Spark would kill a worker whose streams "
+            "are quiet. Set it to false"
+        )
     if tasks is None:
         if not local:
             raise ConfigurationError(f"say how many workers to place on {master}: tasks=N")
@@ -65,15 +72,18 @@ class _Placement:
     def place(self, job: Job, index: int, attempt: int) -> None:
         """Run one worker as a job of its own, until it ends."""
         spark = self._spark
+        work = partial(keep_in_task, job, index, attempt)
         if self._remote:
             spark.addTag(self._tag)
+            rows = spark.range(0, 1, 1, 1).mapInArrow(_in_arrow(work), "failure string")
+            failures = [row.failure for row in rows.collect()]
         else:
+            context = spark.sparkContext
             description = f"worker {index} of {job.app}"
-            spark.sparkContext.setJobGroup(self._tag, description, interruptOnCancel=True)
-        rows = spark.range(0, 1, 1, 1).mapInArrow(_task(job, index, attempt), "failure string")
-        failures = [row.failure for row in rows.collect()]
-        if failures:
-            kind, _, text = failures[0].partition(": ")
+            context.setJobGroup(self._tag, description, interruptOnCancel=True)
+            failures = context.parallelize([0], 1).mapPartitions(lambda _: work()).collect()
+        for failure in filter(None, failures):
+            kind, _, text = failure.partition(": ")
             raise (ConfigurationError if kind == "ConfigurationError" else RuntimeError)(text)
 
     def cancel(self) -> None:
@@ -84,39 +94,45 @@ class _Placement:
             self._spark.sparkContext.cancelJobGroup(self._tag)
 
 
-def _task(
-    job: Job, index: int, attempt: int
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return what the task runs: a worker in a thread, and a sign of life now and then.
+def keep_in_task(job: Job, index: int, attempt: int) -> Iterator[str]:
+    """Be a worker in a task; yield an empty text now and then, and last what failed, if anything.
 
-    An exception does not leave the task: it is a row, which the launcher reads.
+    An exception does not leave the task: the launcher reads it and starts the worker again.
     """
+    from shardline.consumer.keeper import keep
+    from shardline.consumer.logs import log_to_stderr
+    from shardline.spark.quiet_workers import end_quietly
 
-    def work(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    log_to_stderr()
+    end_quietly()
+    failures: list[str] = []
+
+    def run() -> None:
+        try:
+            keep(job, index, attempt)
+        except BaseException as error:
+            failures.append(f"{type(error).__name__}: {error}")
+
+    worker = threading.Thread(target=run, name=f"worker {index}", daemon=True)
+    worker.start()
+    while worker.is_alive():
+        worker.join(_SIGN_SECONDS)
+        yield ""
+    yield from failures
+
+
+def _in_arrow(
+    work: Callable[[], Iterator[str]],
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def in_arrow(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        from shardline.consumer.keeper import keep
-        from shardline.consumer.logs import log_to_stderr
-
-        log_to_stderr()
         for _ in rows:
             pass
-        failures: list[str] = []
+        for text in work():
+            yield pa.RecordBatch.from_pydict({"failure": pa.array([text], pa.string())})
 
-        def run() -> None:
-            try:
-                keep(job, index, attempt)
-            except BaseException as error:
-                failures.append(f"{type(error).__name__}: {error}")
-
-        worker = threading.Thread(target=run, name=f"worker {index}", daemon=True)
-        worker.start()
-        while worker.is_alive():
-            worker.join(_SIGN_SECONDS)
-            yield pa.RecordBatch.from_pydict({"failure": pa.array([], pa.string())})
-        yield pa.RecordBatch.from_pydict({"failure": pa.array(failures, pa.string())})
-
-    return work
+    return in_arrow
 
 
 def _local_cores(master: str) -> int:
@@ -130,7 +146,7 @@ def pickled(consumer: object) -> bytes:
     """Pickle a consumer. Executors need its module, unless it is that of the main program."""
     from pyspark import cloudpickle
 
-    result: bytes = cloudpickle.dumps(consumer)
+    result: bytes = cloudpickle.dumps(consumer)  # type: ignore[no-untyped-call]
     return result
 
 

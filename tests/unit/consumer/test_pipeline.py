@@ -31,9 +31,8 @@ def numbers(first: int, last: int) -> list[bytes]:
 
 
 def put(stage: Stage, first: int, last: int, hash_key: int = 5) -> After:
-    for data in numbers(first, last):
-        written = stage.twin.put("key", data, hash_key=hash_key)
-    return After(written.sequence)
+    written = [stage.twin.put("key", data, hash_key=hash_key) for data in numbers(first, last)]
+    return After(written[-1].sequence)
 
 
 @pytest.mark.req("K-08", "K-33", "K-35")
@@ -89,8 +88,8 @@ def test_what_was_read_and_not_processed_is_never_acknowledged() -> None:
 def test_each_try_has_a_fence_of_its_own() -> None:
     stage = Stage()
     put(stage, 0, 2)
-    tries: list[int] = []
-    Keeping.fails = lambda batch: len(tries.append(1) or tries) < 4
+    tries = iter([True, True, True])
+    Keeping.fails = lambda batch: next(tries, False)
     stage.start(stage.shard_ids[0], epoch=7)
     stage.run(30)
     fences = [call[2] for call in stage.calls if call[0] in {"started", "process"}]
@@ -161,7 +160,8 @@ def test_a_closed_shard_that_was_read_and_not_processed_is_not_reported() -> Non
     assert stage.reports(Acknowledged) == []
 
 
-def test_finishing_ends_after_the_delivery_at_hand_and_drops_what_was_read_ahead() -> None:
+@pytest.mark.parametrize("slow", [False, True])
+def test_finishing_delivers_what_was_read_ahead_but_not_for_long(slow: bool) -> None:
     stage = Stage(limits=PipelineLimits(batch_records=2))
     put(stage, 0, 10)
     finished: list[bool] = []
@@ -170,14 +170,19 @@ def test_finishing_ends_after_the_delivery_at_hand_and_drops_what_was_read_ahead
         if not finished:
             finished.append(True)
             stage.finish(key)
+            put(stage, 10, 20)
+        if slow:
+            stage.loops.now += 0.6
         return False
 
     Keeping.fails = finish_during_first
     key = stage.start(stage.shard_ids[0])
     stage.run()
-    assert stage.processed() == numbers(0, 2)
+    assert stage.processed() == numbers(0, 4 if slow else 10)
     assert stage.reports(Acknowledged, PipelineFinished)[-1] == PipelineFinished(key)
-    assert len(stage.reports(Acknowledged)) == 1
+    assert stage.calls[-1] == ("released", key.shard_id)
+    stage.stop(key)
+    stage.run()
     assert stage.calls[-1] == ("released", key.shard_id)
 
 

@@ -16,7 +16,6 @@ import socket
 import tempfile
 import time
 import uuid
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
