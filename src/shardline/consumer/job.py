@@ -66,5 +66,5 @@ class Job:
     go_on_after_gaps: bool = False
     expect_app: bool = False
     """Refuse to start an app that has no leases in the table yet."""
-    run_id: str | None = None
+    run_id: str = "run"
     """The run that a launcher wrote down: a worker that cannot find it takes nothing."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -56,9 +55,9 @@ class RunningConsumer:
         cancel: Callable[[], None] = lambda: None,
     ) -> None:
         """Start `workers` workers; `cancel` breaks off those that do not end by themselves."""
-        self.run_id: Final = job.run_id or uuid.uuid4().hex[:12]
+        self.run_id: Final = job.run_id
         self.workers: Final = workers
-        self._job = replace(job, run_id=self.run_id)
+        self._job = job
         self._place = place
         self._cancel = cancel
         self._table = open_table(job.leases.address, job.leases.access)

@@ -32,6 +32,7 @@ def job_of(
     *,
     streams: tuple[str, ...],
     app: str | None = None,
+    name: str | None = None,
     lease_table: str | None = None,
     lease_endpoint_url: str | None = None,
     start: str | datetime = "trim_horizon",
@@ -55,7 +56,7 @@ def job_of(
 
     An `ephemeral` app begins at the latest point, keeps its leases for as long as it runs, and
     remembers nothing. `expect_app` refuses an app that has no leases yet: a mistyped name or table
-    would begin anew.
+    would begin anew. `name` is how leases and dashboard show the workers of this run.
     """
     if not streams:
         raise ConfigurationError("name a stream: kinesis://NAME or dynamodb://TABLE")
@@ -83,6 +84,7 @@ def job_of(
         stop_seconds=stop_seconds,
         go_on_after_gaps=go_on_after_gaps,
         expect_app=expect_app,
+        run_id=f"{name}-{uuid.uuid4().hex[:6]}" if name else uuid.uuid4().hex[:12],
     )
 
 

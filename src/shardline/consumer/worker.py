@@ -35,7 +35,7 @@ from shardline.services.steps import Pause
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from shardline.consumer.messages import Counts, FromRunner, ToRunner
+    from shardline.consumer.messages import FromRunner, ToRunner
     from shardline.core.leasing.holdings import Held
     from shardline.leases.coordinator import Coordinator
     from shardline.services.steps import Steps

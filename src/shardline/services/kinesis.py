@@ -77,7 +77,7 @@ class KinesisStream:
     def describe(self) -> StreamDescription:
         """Describe the stream."""
         response, service_time = self._clock.ask(
-            partial(self._calls.call, "describe_stream_summary", **self._stream)
+            lambda: self._calls.call("describe_stream_summary", **self._stream)
         )
         description: StreamDescription = answer_in(response)
         return replace(description, service_time=service_time)

@@ -35,13 +35,13 @@ def demo(
     """
     _require_what_it_needs()
     from shardline.cli.demo.screen import screen_for
-    from shardline.cli.demo.script import Story
+    from shardline.cli.demo.script import Demo
 
     with ExitStack() as cleaning:
         folder = Path(cleaning.enter_context(tempfile.TemporaryDirectory(prefix="shardline-demo-")))
         screen = screen_for(as_json=as_json)
         with screen:
-            story = Story(
+            script = Demo(
                 cleaning,
                 folder,
                 screen,
@@ -49,10 +49,10 @@ def demo(
                 keys=40 if fast else 200,
                 pause_seconds=0.0 if fast else pause_seconds,
             )
-            outcome = story.tell(random.Random(seed))  # noqa: S311 - which shards, not secrets
+            outcome = script.run(random.Random(seed))  # noqa: S311 - which shards, not secrets
         screen.end(outcome)
         if keep:
-            screen.keep(story.page_url)
+            screen.keep(script.page_url)
             threading.Event().wait()
         raise typer.Exit(ExitCode.OK if outcome.verdict.kept else ExitCode.FAILED)
 

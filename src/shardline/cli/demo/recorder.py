@@ -1,8 +1,9 @@
-"""The demo's consumer: writes down what it was given, so that the checker can judge."""
+"""The demo's consumer: records what it was given, so that the checker can judge."""
 
 import json
 import os
 import time
+from pathlib import Path
 from typing import Final
 
 from shardline.consumer.consumer import ShardBatch, ShardConsumer
@@ -10,6 +11,8 @@ from shardline.core.fences import Fence
 
 LOG_VARIABLE: Final = "SHARDLINE_DEMO_LOG"
 """The file to append to. Spark's own processes inherit the environment."""
+HANG_VARIABLE: Final = "SHARDLINE_DEMO_HANG"
+"""A file with the id of a shard: while it is there, the consumer of that shard hangs."""
 
 
 class Recorder(ShardConsumer):
@@ -17,6 +20,8 @@ class Recorder(ShardConsumer):
 
     def process(self, batch: ShardBatch) -> None:
         """Write down keys and numbers, in the order in which they came."""
+        while _hangs(batch.shard_id):
+            time.sleep(0.1)
         columns = batch.arrow.select(["partitionKey", "sequenceNumber"]).to_pydict()
         self._write(
             "delivered",
@@ -45,3 +50,10 @@ class Recorder(ShardConsumer):
             os.write(file, line.encode())
         finally:
             os.close(file)
+
+
+def _hangs(shard_id: str) -> bool:
+    try:
+        return Path(os.environ.get(HANG_VARIABLE, "")).read_text().strip() == shard_id
+    except OSError:
+        return False

@@ -1,4 +1,4 @@
-"""The demo's story: traffic, two workers, reshards, a kill, a clean stop, and the judgement."""
+"""What the demo does: traffic, two workers, a hang, reshards, a kill, a stop, and a verdict."""
 
 import time
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ _PATIENCE_SECONDS = 300.0
 _LOOK_SECONDS = 0.4
 
 
-class Story:
+class Demo:
     """The demo, step by step."""
 
     def __init__(
@@ -67,8 +67,8 @@ class Story:
         self._say(f"a Kinesis of our own at {self._service.endpoint_url}, 4 shards")
         self._say(f"all of this as a page: {self.page_url}")
 
-    def tell(self, rng: "random.Random") -> "Outcome":
-        """Run the whole story and return what came of it."""
+    def run(self, rng: "random.Random") -> "Outcome":
+        """Run the whole demo and return its outcome."""
         from shardline.cli.demo.outcome import Outcome
 
         doomed, heir = self._start("ada"), self._start("grace")
@@ -82,6 +82,7 @@ class Story:
         self._picture.workers.update(ada="reads", grace="reads")
         self._say("both workers read")
         self._next_step()
+        self._hang(heir)
         for _ in range(self._reshards // 2):
             self._reshard(rng)
         self._next_step()
@@ -156,10 +157,28 @@ class Story:
 
         self._until(settled, "reading through a reshard")
 
+    def _hang(self, worker: "Worker") -> None:
+        """Let the consumer of one shard hang until every other shard was read on."""
+        hung = worker.log.lines[-1].shard_id
+        hang_file = self._folder / "hang"
+        hang_file.write_text(hung)
+        hung_at = time.time()
+        self._say(f"the consumer of {shard_list([hung])} hangs")
+
+        def others_read_on() -> bool:
+            shards = self._watch.snapshot().shards
+            wanted = {s.id for s in shards if s.owner and s.id != hung}
+            lines = [line for w in self._workers for line in w.log.lines if line.at > hung_at + 1]
+            return bool(wanted) and wanted <= {line.shard_id for line in lines}
+
+        self._until(others_read_on, "reading on beside a shard that hangs")
+        hang_file.unlink()
+        self._say("every other shard was read on meanwhile; it goes on, too")
+
     def _kill(self, doomed: "Worker", heir: "Worker") -> None:
         def held_by_it() -> set[str]:
             shards = self._watch.snapshot().shards
-            return {s.id for s in shards if (s.owner or "").startswith(f"{doomed.name}/")}
+            return {s.id for s in shards if (s.owner or "").startswith(f"{doomed.name}-")}
 
         self._until(lambda: bool(held_by_it()), "sharing the shards")
         held = held_by_it()
@@ -198,7 +217,7 @@ class Story:
                 raise ShardlineError(f"{doing} took longer than {_PATIENCE_SECONDS:.0f} s")
 
     def _say(self, text: str) -> None:
-        """Tell it where everything else that happens is told: in what is watched."""
+        """Add a line to the events that the page and the terminal show."""
         self._watch.note(text)
         self._draw()
 
@@ -219,7 +238,7 @@ class Story:
         self._screen.show(picture)
 
     def _judge(self) -> "Verdict":
-        from shardline.cli.demo.workers import tell
+        from shardline.cli.demo.workers import report_deliveries
         from shardline.core.promise import PromiseChecker
 
         checker = PromiseChecker()
@@ -228,5 +247,5 @@ class Story:
             checker.shard(shard["ShardId"], [parent for parent in parents if parent])
         for traffic in self._traffic:
             traffic.report_to(checker)
-        tell(checker, [worker.log for worker in self._workers])
+        report_deliveries(checker, [worker.log for worker in self._workers])
         return checker.verdict()

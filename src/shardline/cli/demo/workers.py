@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shardline.cli.demo.recorder import LOG_VARIABLE
+from shardline.cli.demo.recorder import HANG_VARIABLE, LOG_VARIABLE
 from shardline.core.fences import Fence
 from shardline.core.promise import PromiseChecker, RecordRef
 
@@ -74,12 +74,22 @@ class Worker:
             [
                 *(sys.executable, "-m", "shardline", "run"),
                 consumer,
-                *("--stream", stream, "--app", "demo", "--worker-name", name),
+                *("--stream", stream, "--app", "demo", "--name", name),
                 *("--lease-table", lease_table, "--endpoint-url", endpoint_url),
-                *("--master", "local[1]", "--lease-seconds", "5", "--status-seconds", "2"),
+                *(
+                    "--master",
+                    "local[1]",
+                    "--tasks",
+                    "1",
+                    "--lease-seconds",
+                    "5",
+                    "--status-seconds",
+                    "2",
+                ),
                 *more,
             ],
-            env=os.environ | {LOG_VARIABLE: str(self.log.path)},
+            env=os.environ
+            | {LOG_VARIABLE: str(self.log.path), HANG_VARIABLE: str(folder / "hang")},
             stdout=self._output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -87,7 +97,7 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        """Say whether its process runs."""
+        """Return true while its process runs."""
         return self._process.poll() is None
 
     def kill(self) -> None:
@@ -117,8 +127,8 @@ class Worker:
         return lines[-1] if lines else "it said nothing"
 
 
-def tell(checker: PromiseChecker, logs: list[Log]) -> None:
-    """Tell the checker of all deliveries in the order in which they happened, by one clock."""
+def report_deliveries(checker: PromiseChecker, logs: list[Log]) -> None:
+    """Report all deliveries to the checker in the order in which they happened, by one clock."""
     for line in sorted((line for log in logs for line in log.lines), key=lambda line: line.at):
         if line.what == "delivered":
             checker.delivered(line.shard_id, line.fence, line.records, line.owner)

@@ -61,6 +61,9 @@ def run(
         ),
     ] = None,
     master: Annotated[str, typer.Option(help="Spark's master.")] = "local[*]",
+    name: Annotated[
+        str | None, typer.Option(help="A name for this run, as leases and dashboard show it.")
+    ] = None,
     start: Annotated[
         str, typer.Option(help="Where a new app begins: trim_horizon, latest or an ISO time.")
     ] = "trim_horizon",
@@ -127,6 +130,7 @@ def run(
         _pickle_for(engine),
         streams=tuple(stream),
         app=app,
+        name=name,
         lease_table=lease_table,
         lease_endpoint_url=lease_endpoint_url,
         start=start,

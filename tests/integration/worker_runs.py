@@ -1,0 +1,147 @@
+"""`shardline run --engine process` as real processes on a stream that is written to."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shardline.cli.demo.recorder import HANG_VARIABLE, LOG_VARIABLE
+from shardline.cli.demo.workers import Log, report_deliveries
+from shardline.core.promise import PromiseChecker, Verdict
+from shardline.local.service import Service
+from shardline.local.traffic import Traffic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+LEASE_SECONDS = 3.0
+PATIENCE_SECONDS = 120.0
+
+
+def wait_until(happened: Callable[[], bool], what: str) -> float:
+    """Wait for a condition and return how long that took; fail with its name."""
+    began = time.monotonic()
+    while not happened():
+        if time.monotonic() - began > PATIENCE_SECONDS:
+            raise AssertionError(f"waited {PATIENCE_SECONDS:.0f} s in vain: {what}")
+        time.sleep(0.02)
+    return time.monotonic() - began
+
+
+class Run:
+    """One run: a keeper process, and the runner that it spawns."""
+
+    def __init__(self, name: str, folder: Path, arguments: list[str]) -> None:
+        self.name = name
+        self.log = Log(folder / f"{name}.jsonl", name)
+        self._output = folder / f"{name}.log"
+        with self._output.open("w") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "shardline", "run", *arguments, "--name", name],
+                cwd=folder,
+                env=os.environ
+                | {LOG_VARIABLE: str(self.log.path), HANG_VARIABLE: str(folder / "hang")},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def output(self) -> str:
+        return self._output.read_text()
+
+    def children(self) -> list[int]:
+        """Return the runner processes of this keeper."""
+        path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        tasks = Path(f"/proc/{self.process.pid}/task").glob("*/children")
+        found = {int(pid) for task in tasks for pid in task.read_text().split()}
+        return sorted(found | {int(pid) for pid in path.read_text().split()})
+
+    def delivered(self) -> int:
+        self.log.read_on()
+        return sum(len(line.records) for line in self.log.lines if line.what == "delivered")
+
+    def shards_since(self, at: float) -> set[str]:
+        """Return the shards of which something was delivered after a moment."""
+        self.log.read_on()
+        return {x.shard_id for x in self.log.lines if x.what == "delivered" and x.at > at}
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(PATIENCE_SECONDS)
+
+    def kill_all(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+class Stage:
+    """A stream, writers, runs, and the checker that judges what the runs recorded."""
+
+    def __init__(self, service: Service, folder: Path, shards: int, lease_table: str) -> None:
+        self.service, self.folder = service, folder
+        self.client = service.client("kinesis")
+        self.client.create_stream(StreamName="orders", ShardCount=shards)
+        self.lease_table = lease_table
+        self.runs: list[Run] = []
+        self._traffic: Traffic | None = None
+
+    def write(self, keys: int = 40, pause_seconds: float = 0.002) -> Traffic:
+        names = [f"key-{n}" for n in range(keys)]
+        self._traffic = Traffic(
+            self.client, "orders", names, writers=2, pause_seconds=pause_seconds
+        ).start()
+        return self._traffic
+
+    def start(self, name: str, *more: str) -> Run:
+        arguments = [
+            *("shardline.cli.demo.recorder:Recorder", "--stream", "kinesis://orders"),
+            *("--app", "billing", "--engine", "process", "--lease-table", self.lease_table),
+            *("--endpoint-url", self.service.endpoint_url, "--status-seconds", "1"),
+            *("--lease-seconds", str(LEASE_SECONDS), *more),
+        ]
+        run = Run(name, self.folder, arguments)
+        self.runs.append(run)
+        return run
+
+    def caught_up(self) -> bool:
+        return self.verdict().lost == 0
+
+    def verdict(self) -> Verdict:
+        checker = PromiseChecker()
+        for shard in self.client.list_shards(StreamName="orders")["Shards"]:
+            parents = (shard.get("ParentShardId"), shard.get("AdjacentParentShardId"))
+            checker.shard(shard["ShardId"], [parent for parent in parents if parent])
+        if self._traffic is not None:
+            self._traffic.report_to(checker)
+        for run in self.runs:
+            run.log.read_on()
+        report_deliveries(checker, [run.log for run in self.runs])
+        return checker.verdict()
+
+    def end_traffic(self) -> None:
+        if self._traffic is not None:
+            self._traffic.stop()
+
+    def close(self) -> None:
+        if self._traffic is not None:
+            self._traffic.end()
+        for run in self.runs:
+            run.kill_all()
+
+
+@contextmanager
+def stage_on(folder: Path, *, shards: int = 4, lease_table: str = "") -> Iterator[Stage]:
+    with Service(limits=True) as service:
+        stage = Stage(service, folder, shards, lease_table or f"sqlite:///{folder}/leases.db")
+        try:
+            yield stage
+        finally:
+            stage.close()
