@@ -64,6 +64,15 @@ class RunningConsumer:
         self._stopping = threading.Event()
         self._failure: str | None = None
         self._table.prepare()
+        self.new_streams: Final = tuple(
+            s.address for s in job.streams if self._table.read_header(job.app, s.name) is None
+        )
+        """The streams on which the app has no leases yet: it begins there anew."""
+        if job.expect_app and self.new_streams:
+            raise ConfigurationError(
+                f"the app {job.app!r} has no leases on {', '.join(self.new_streams)} in "
+                f"{job.leases.name}: check both names, or leave --expect-app out to begin anew"
+            )
         self._run = self._table.write_run(Run(job.app, self.run_id, datetime.now(UTC), workers))
         self._threads = [
             threading.Thread(target=self._keep_worker, args=(i,), name=f"worker {i}", daemon=True)

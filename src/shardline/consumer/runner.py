@@ -167,6 +167,8 @@ class Runner:
             self._send(PipelineStalled(start.key, self._job.stall_seconds))
             return
         if place in self._works:
+            if self._works[place].pipeline.key == start.key:
+                return  # sent twice, around the start of this process
             self._stop(self._works[place].pipeline.key)
         try:
             work = self._make(start)

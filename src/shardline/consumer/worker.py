@@ -108,7 +108,7 @@ class Worker:
         self._runner_started_at = 0.0
         self._heard_at = 0.0
         self._restarts = 0
-        self._running: set[PipelineKey] = set()
+        self._running: dict[PipelineKey, StartPipeline] = {}
         self._valid_until = float("-inf")
 
     # --- what coordinators decide ----------------------------------------------------------------
@@ -117,13 +117,14 @@ class Worker:
         """Start a pipeline, after the runner has heard until when its lease is valid."""
         if self._leaving:
             return  # released with the rest, a moment later
-        self._running.add(key)
+        message = StartPipeline(key, lease.checkpoint, lease.as_of, self._parked(key))
+        self._running[key] = message  # a runner that is started later gets it then
         self._send_validity()
-        self.send(StartPipeline(key, lease.checkpoint, lease.as_of, self._parked(key)))
+        self.send(message)
 
     def stop(self, key: PipelineKey) -> None:
         """Stop a pipeline."""
-        self._running.discard(key)
+        self._running.pop(key, None)
         self.send(StopPipeline(key))
 
     def send(self, message: ToRunner) -> None:
@@ -149,6 +150,10 @@ class Worker:
             yield Pause(pause)
         self._runner = yield self._make_runner
         self._runner_started_at = self._heard_at = self._clock()
+        self._valid_until = float("-inf")
+        self._send_validity()
+        for message in list(self._running.values()):
+            self.send(message)
 
     def _exchange(self) -> Steps[None]:
         """Receive one message, if there is one, and renew what the runner knows."""
@@ -185,24 +190,24 @@ class Worker:
                 self._rates.acknowledged(key, lag_ms)
                 self._coordinator(key).checkpoint(key.shard_id, key.epoch, position, as_of, lag_ms)
             case ShardProcessed(key):
-                self._running.discard(key)
+                self._running.pop(key, None)
                 self._coordinator(key).complete(key.shard_id, key.epoch)
             case PipelineFinished(key):
-                self._running.discard(key)
+                self._running.pop(key, None)
                 self._coordinator(key).finish(key.shard_id, key.epoch)
             case KeyParked(key, record_key, letter_id):
                 self._coordinator(key).park(key.shard_id, key.epoch, record_key, letter_id)
             case GapFound(key, text):
                 self._coordinator(key).note_gap(key.shard_id, key.epoch, text)
             case PipelineHalted(key, reason):
-                self._running.discard(key)
+                self._running.pop(key, None)
                 logger.error("%s is halted: %s", key.shard_id, reason)
                 self._coordinator(key).halt(key.shard_id, key.epoch, reason)
             case PipelineFailed(key):
-                self._running.discard(key)
+                self._running.pop(key, None)
                 self._coordinator(key).restart(key.shard_id, key.epoch)
             case PipelineStalled(key, seconds):
-                self._running.discard(key)
+                self._running.pop(key, None)
                 reason = f"its consumer did not return for {seconds:.0f} s"
                 self._coordinator(key).give_up(key.shard_id, key.epoch, reason)
             case Pulse():

@@ -166,6 +166,8 @@ def run(
 
         serve(metrics_port, running.figures)
     report.started(consumer, stream, job.app, running.workers)
+    if running.new_streams:
+        report.new_app(job.app, running.new_streams, job.leases.name, job.start)
     code = _follow(running, report, status_seconds, stopping, leaving, grace_seconds)
     sys.stdout.flush()
     sys.stderr.flush()

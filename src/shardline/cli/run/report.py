@@ -8,12 +8,14 @@ import typer
 
 from shardline.cli.output import print_json_line
 from shardline.cli.program import ExitCode
+from shardline.core.gaps import place_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shardline.consumer.launch import Stopped
     from shardline.consumer.status import Figures
+    from shardline.core.positions import Position
 
 SPARK_DIED = (
     "Spark's Java process has died: look for an error above, or whether memory ran out. What was "
@@ -26,6 +28,11 @@ class Report(Protocol):
 
     def started(self, consumer: str, streams: "Sequence[str]", app: str, workers: int) -> None:
         """Report that the workers are being started."""
+
+    def new_app(
+        self, app: str, streams: "Sequence[str]", lease_table: str, start: "Position"
+    ) -> None:
+        """Report that the app has no leases yet, and where it begins."""
 
     def status(self, now: "Figures") -> None:
         """Report how it goes."""
@@ -47,6 +54,16 @@ class Prose:
         """Print one line."""
         many = f"{workers} worker" + ("s" if workers > 1 else "")
         typer.echo(f"started: {consumer} on {', '.join(streams)} as {app}, {many}", err=True)
+
+    def new_app(
+        self, app: str, streams: "Sequence[str]", lease_table: str, start: "Position"
+    ) -> None:
+        """Print one line."""
+        typer.echo(
+            f"new app: {app} has no leases on {', '.join(streams)} in {lease_table} and begins at "
+            f"{place_text(start)}",
+            err=True,
+        )
 
     def status(self, now: "Figures") -> None:
         """Print one line."""
@@ -77,6 +94,13 @@ class JsonLines:
     def started(self, consumer: str, streams: "Sequence[str]", app: str, workers: int) -> None:
         """Print the event."""
         _print("started", consumer=consumer, streams=list(streams), app=app, workers=workers)
+
+    def new_app(
+        self, app: str, streams: "Sequence[str]", lease_table: str, start: "Position"
+    ) -> None:
+        """Print the event."""
+        place = place_text(start)
+        _print("new app", app=app, streams=list(streams), lease_table=lease_table, start=place)
 
     def status(self, now: "Figures") -> None:
         """Print every figure."""
