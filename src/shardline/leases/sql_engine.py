@@ -21,10 +21,16 @@ def make_engine(url: str, wait_seconds: float) -> sa.Engine:
         parsed = sa.make_url(url)
         if parsed.drivername == "postgresql":
             parsed = parsed.set(drivername="postgresql+psycopg")
-        options = _postgresql_options(wait_seconds) if "postgresql" in parsed.drivername else {}
-        engine = sa.create_engine(
-            parsed, pool_pre_ping=True, pool_timeout=wait_seconds, connect_args=options
-        )
+        if parsed.drivername == "postgresql+psycopg":
+            from shardline.leases.postgresql import connection_options, limit_waiting
+
+            options = connection_options(wait_seconds)
+            engine = sa.create_engine(
+                parsed, pool_pre_ping=True, pool_timeout=wait_seconds, connect_args=options
+            )
+            limit_waiting(engine, wait_seconds)
+        else:
+            engine = sa.create_engine(parsed, pool_pre_ping=True, pool_timeout=wait_seconds)
     except (ArgumentError, NoSuchModuleError, ValueError):
         raise ConfigurationError(
             "that is not the address of a lease table: write sqlite:///FILE, "
@@ -41,13 +47,9 @@ def make_engine(url: str, wait_seconds: float) -> sa.Engine:
 
 
 def shown_address(url: sa.URL) -> str:
-    """Return an address for people: passwords are hidden, wherever they stand."""
-    hidden = {name: _HIDDEN for name in url.query if name.lower() in _SECRET_OPTIONS}
-    return (
-        url.update_query_dict(hidden)
-        .render_as_string(hide_password=True)
-        .replace("postgresql+psycopg", "postgresql")
-    )
+    """Return an address for people: without a password, and without options that may hold one."""
+    shown = url.set(query={}).render_as_string(hide_password=True)
+    return shown.replace("postgresql+psycopg", "postgresql")
 
 
 def without_secrets(text: str, url: sa.URL) -> str:
@@ -60,21 +62,6 @@ def without_secrets(text: str, url: sa.URL) -> str:
         for form in {secret, unquote(secret)} - {""}:
             text = text.replace(form, _HIDDEN)
     return text
-
-
-def _postgresql_options(wait_seconds: float) -> dict[str, Any]:
-    """Return deadlines on both sides: of the server for a statement, of the client for silence."""
-    wait_ms = int(wait_seconds * 1000)
-    return {
-        "connect_timeout": max(2, int(wait_seconds)),
-        "tcp_user_timeout": wait_ms,
-        "keepalives": 1,
-        "keepalives_idle": max(1, int(wait_seconds)),
-        "keepalives_interval": 1,
-        "keepalives_count": 3,
-        "options": f"-c statement_timeout={wait_ms} -c lock_timeout={wait_ms} "
-        f"-c idle_in_transaction_session_timeout={4 * wait_ms}",
-    }
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:

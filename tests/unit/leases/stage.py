@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from shardline.core.leasing.times import LeaseTimes
 from shardline.core.positions import After
 from shardline.core.shards import HashRange, SequenceNumber, Shard
 from shardline.leases.coordinator import Coordinator
 from shardline.leases.memory import MemoryLeaseTable
+from shardline.leases.port import TableUnavailable
 from shardline.services.port import StreamDescription
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from shardline.core.leasing.holdings import Held
     from shardline.core.leasing.rows import LeaseRow
 
 BIRTH = datetime(2026, 1, 1, tzinfo=UTC)
 SPACE = ("app", "orders")
+_TABLE_CALLS = {"read", "scan", "swap", "create", "delete", "bump", "write", "park", "prepare"}
 
 
 class Listing:
@@ -30,14 +35,24 @@ class Listing:
         self.shards = shards
         self.created_at = BIRTH
         self.active = True
+        self.failing: Exception | None = None
+        self.listings = 0
 
     def describe(self) -> StreamDescription:
+        self._answer()
         return StreamDescription("orders", "arn", self.created_at, self.active, 86_400)
 
     def list_shards(self) -> tuple[Shard, ...]:
+        self._answer()
+        self.listings += 1
         return self.shards
 
+    def _answer(self) -> None:
+        if self.failing is not None:
+            raise self.failing
+
     def has_shard(self, shard_id: str) -> bool:
+        self._answer()
         return any(shard.id == shard_id for shard in self.shards)
 
     def split(self, shard_id: str, *children: str) -> None:
@@ -85,11 +100,29 @@ class Stage:
             name,
             times=self.times,
             clock=lambda: self.now,
-            today=lambda: BIRTH + timedelta(seconds=self.now),
+            today=self.today,
             **options,
         )
         self.workers.append(coordinator)
         return coordinator
+
+    def today(self) -> datetime:
+        return BIRTH + timedelta(seconds=self.now)
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+
+    @contextmanager
+    def table_away(self) -> Iterator[None]:
+        """Let no call reach the table for a while."""
+        names = [n for n in dir(self.table) if n.partition("_")[0] in _TABLE_CALLS]
+        for name in names:
+            setattr(self.table, name, _no_answer)
+        try:
+            yield
+        finally:
+            for name in names:
+                delattr(self.table, name)
 
     def lose(self, worker: Coordinator) -> None:
         """Let a worker crash: it ticks no more."""
@@ -115,6 +148,10 @@ class Stage:
 
     def counts(self) -> list[int]:
         return sorted(len(worker.held()) for worker in self.workers)
+
+
+def _no_answer(*_: object, **__: object) -> NoReturn:
+    raise TableUnavailable("no answer")
 
 
 def after(number: int) -> After:

@@ -64,6 +64,7 @@ class RowKnowledge:
         *,
         asked: Iterable[str],
         missing: Collection[str],
+        departed: Collection[str],
         mine: Collection[str],
         awaited: Collection[str],
     ) -> list[str]:
@@ -72,6 +73,7 @@ class RowKnowledge:
             sorted(self.unverified),
             list(asked),
             [] if self.too_many(missing) else list(missing),
+            [] if self.too_many(departed) else list(departed),
             sorted(self._missed)[:_SINGLE_ROWS],
             self._in_turn(mine),
             self._in_turn(awaited),

@@ -62,9 +62,12 @@ class ListedShards:
     def closed_since(self, shard_id: str, since: float) -> bool | None:
         """Return true if a listing asked for after `since` shows a shard closed; None if none was.
 
-        A shard that a listing no longer shows at all was closed.
+        A shard that has children was closed, and so was one that the service has no more. That a
+        listing lacks it proves nothing.
         """
         if self.asked_at <= since:
             return None
         shard = self.shards.get(shard_id)
-        return shard is None or shard.closed
+        if shard is not None and shard.closed:
+            return True
+        return shard_id in self.gone or any(shard_id in s.parents for s in self.shards.values())

@@ -71,6 +71,11 @@ class Peers:
         observed = self._observed.get(worker)
         return observed is not None and observed.dead
 
+    def departed(self, worker: str) -> bool:
+        """Return true if a worker leaves or has left: it releases what it owned."""
+        observed = self._observed.get(worker)
+        return observed is not None and (observed.beat is None or observed.beat.leaving)
+
     def live(self) -> list[Heartbeat]:
         """Return the heartbeats of the others that live and stay, in the order of their names."""
         if self._live is None:

@@ -206,13 +206,15 @@ class LeaseState:
         return self._known.wanted(
             asked=self._handovers.asked_at,
             missing=self.ledger.missing(),
+            departed=self._of_departed(),
             mine=self.mine,
             awaited=self.ledger.awaited,
         )
 
     def must_scan(self) -> bool:
-        """Return true if reading all rows is worth it: many are missing, or a share is short."""
-        return self._known.too_many(self.ledger.missing()) or self._handovers.short
+        """Return true if reading all rows is worth it: many may have changed, or a share lacks."""
+        too_many, departed = self._known.too_many, self._of_departed()
+        return too_many(self.ledger.missing()) or too_many(departed) or self._handovers.short
 
     def listing_due_at(self) -> float:
         """Return when to list the stream again."""
@@ -461,6 +463,11 @@ class LeaseState:
             if closed_since(shard_id, ended_at) is False:
                 self.log.write(now, f"{shard_id} is listed open after its end: reading on")
                 holding.ended_at, holding.failed = None, "its end was not confirmed"
+
+    def _of_departed(self) -> list[str]:
+        """Return the shards whose owner has left, as far as is known: they were released."""
+        owners = [o for o in self.ledger.owned if o and o != self.owner and self.peers.departed(o)]
+        return sorted(i for owner in owners for i in self.ledger.owned[owner])
 
     def _promise(self) -> None:
         at_work = {i for i, h in self.holdings.by_shard.items() if h.stage in AT_WORK}

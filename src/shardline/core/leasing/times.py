@@ -38,4 +38,4 @@ class LeaseTimes:
     @property
     def avoid_seconds(self) -> float:
         """How long a worker leaves a shard that it gave up to the others."""
-        return self.lease_seconds * 6
+        return self.lease_seconds * 3

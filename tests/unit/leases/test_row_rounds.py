@@ -1,0 +1,262 @@
+"""How a worker joins an app, where it begins, and what it does when the table is away."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from shardline.core.leasing.rows import Header, LeaseRow
+from shardline.core.positions import LATEST, SHARD_END, TRIM_HORIZON, AtTime
+from shardline.core.shards import SequenceNumber, Shard
+from shardline.errors import ConfigurationError, LeaseLost
+from shardline.leases.port import TableUnavailable
+from tests.unit.leases.stage import BIRTH, SPACE, Notes, Stage, after
+
+
+@pytest.mark.case("X-10")
+def test_a_worker_that_creates_an_app_says_so_and_from_where_it_starts() -> None:
+    stage = Stage(shards=1)
+    first = stage.worker("a", start=LATEST)
+    assert first.origin is None
+    stage.let_pass(0)
+    assert first.origin is not None
+    assert first.origin.app_created
+    assert str(first.origin) == f"a lease table without this app: starting at {stage.today()}"
+    second = stage.worker("b", start=LATEST)
+    stage.let_pass(1)
+    assert str(second.origin) == "going on at the checkpoints in the lease table"
+
+
+@pytest.mark.case("X-10")
+def test_a_worker_that_expects_its_app_refuses_a_table_without_it() -> None:
+    stage = Stage(shards=1)
+    worker = stage.worker("a", expect_app=True)
+    worker.tick()
+    with pytest.raises(ConfigurationError, match="'app' was expected on orders, but memory holds"):
+        worker.held()
+    assert stage.table.read_header(*SPACE) is None, "nothing was written"
+    stage.lose(worker)
+    stage.worker("b")
+    stage.let_pass(1)
+    late = stage.worker("c", expect_app=True)
+    stage.let_pass(1)
+    assert late.error() is None
+
+
+@pytest.mark.case("X-17")
+@pytest.mark.req("K-32")
+def test_a_table_that_is_away_for_three_leases_is_waited_for_and_work_goes_on_fenced() -> None:
+    stage, notes = Stage(shards=1), Notes()
+    worker = stage.worker("a", work=notes)
+    stage.let_pass(1)
+    epoch = worker.held()["s0"].epoch
+    worker.checkpoint("s0", epoch, after(7))
+    with stage.table_away():
+        stage.let_pass(3 * stage.times.lease_seconds)
+        assert not worker.held()
+        assert notes.words[-1] == ("stop", "s0")
+        with pytest.raises(LeaseLost):
+            worker.checkpoint("s0", epoch, after(8))
+    assert worker.error() is None
+    stage.let_pass(2)
+    lease = worker.held()["s0"]
+    assert lease.epoch == epoch + 1
+    assert lease.checkpoint == after(7), "what was acknowledged in time is not delivered again"
+    assert notes.words[-1] == ("start", "s0", epoch + 1, after(7))
+
+
+def test_after_a_lapse_the_same_epoch_is_never_started_again() -> None:
+    stage, notes = Stage(shards=3), Notes()
+    stage.worker("a", work=notes)
+    for _ in range(4):
+        stage.let_pass(3)
+        with stage.table_away():
+            stage.let_pass(2 * stage.times.lease_seconds)
+    stage.let_pass(3)
+    started = [word[1:3] for word in notes.words if word[0] == "start"]
+    assert len(started) == 3 * 5
+    assert len(set(started)) == len(started)
+
+
+@pytest.mark.case("X-20")
+def test_latest_makes_no_rows_for_closed_shards_and_their_children_are_read() -> None:
+    stage = Stage()
+    stage.listing.shards = (
+        Shard("old", last=SequenceNumber("5")),
+        Shard("child", ("old",)),
+        Shard("other"),
+    )
+    worker = stage.worker("a", start=LATEST)
+    stage.let_pass(15)
+    assert stage.rows().keys() == {"child", "other"}
+    assert worker.held().keys() == {"child", "other"}
+    stage.listing.drop("old")  # it expires: that is nobody's loss
+    stage.let_pass(60)
+    assert worker.error() is None
+    assert worker.held().keys() == {"child", "other"}
+
+
+@pytest.mark.case("X-35")
+@pytest.mark.req("K-08")
+def test_latest_is_resolved_without_reading_any_record() -> None:
+    stage = Stage(shards=1)  # its service cannot open or read
+    then = stage.today()
+    stage.worker("a", start=LATEST)
+    stage.let_pass(1)
+    header = stage.table.read_header(*SPACE)
+    assert header is not None
+    assert (header.start, header.latest) == (AtTime(then), True)
+    assert stage.rows()["s0"].checkpoint == AtTime(then)
+
+
+@pytest.mark.case("X-08")
+def test_latest_on_a_service_with_coarse_times_begins_with_the_whole_minute() -> None:
+    stage = Stage(shards=1)
+    stage.listing.finds_times = False
+    stage.now = 100.0  # 00:01:40
+    stage.worker("a", start=LATEST)
+    stage.let_pass(1)
+    assert stage.rows()["s0"].checkpoint == AtTime(BIRTH + timedelta(seconds=60))
+
+
+def test_children_born_later_begin_at_their_beginning_after_a_start_at_latest() -> None:
+    stage = Stage(shards=1)
+    worker = stage.worker("a", start=LATEST)
+    stage.let_pass(5)
+    stage.listing.split("s0", "c1", "c2")
+    worker.complete("s0", worker.held()["s0"].epoch)
+    stage.let_pass(3)
+    assert worker.held().keys() == {"c1", "c2"}
+    assert {stage.rows()[i].checkpoint for i in ("c1", "c2")} == {TRIM_HORIZON}
+
+
+def test_a_take_outranks_the_last_epoch_of_every_parent() -> None:
+    stage = Stage()
+    stage.listing.shards = (
+        Shard("p1", last=SequenceNumber("5")),
+        Shard("p2", last=SequenceNumber("5")),
+        Shard("child", ("p1", "p2")),
+    )
+    parents = [
+        LeaseRow(*SPACE, i, BIRTH, epoch=epoch, completed=True, checkpoint=SHARD_END)
+        for i, epoch in (("p1", 7_000_003), ("p2", 9_000_005))
+    ]
+    child = LeaseRow(*SPACE, "child", BIRTH, ("p1", "p2"), epoch=2_000_000)
+    for row in (*parents, child):
+        stage.table.swap_row(row, None)
+    stage.table.create_header(Header(*SPACE, BIRTH, TRIM_HORIZON, settled=True, moves=9))
+    worker = stage.worker("a")
+    stage.let_pass(3)
+    assert worker.held()["child"].epoch == 9_000_006
+
+
+@pytest.mark.case("X-01", "X-15")
+def test_a_child_that_waits_carries_the_as_of_of_its_parent_as_it_moves() -> None:
+    stage = Stage(shards=1, checkpoint_seconds=1.0)
+    worker = stage.worker("a")
+    stage.let_pass(1)
+    first = stage.rows()["s0"].as_of
+    assert first is not None, "known from the moment that the shard is"
+    assert first < stage.today() - timedelta(hours=22)
+    stage.listing.split("s0", "child")
+    stage.let_pass(12)
+    waiting = stage.rows()["child"].as_of
+    assert waiting is not None
+    assert waiting >= first
+    epoch = worker.held()["s0"].epoch
+    for hours in range(1, 4):
+        then = stage.today() + timedelta(hours=hours)
+        worker.checkpoint("s0", epoch, after(hours), then)
+        stage.let_pass(3)
+    worker.complete("s0", epoch)
+    stage.let_pass(3)
+    assert worker.held()["child"].as_of == then
+
+
+@pytest.mark.parametrize("times", [1, 4])
+def test_work_that_never_gets_past_a_checkpoint_is_halted_and_shown(times: int) -> None:
+    stage = Stage(shards=1, most_starts=times)
+    for attempt in range(times):
+        victim = stage.worker(f"w{attempt}")
+        stage.let_pass(2 * stage.times.lease_seconds)
+        assert victim.held().keys() == {"s0"}
+        stage.lose(victim)  # felled by a record that kills its process
+    last = stage.worker("last")
+    stage.let_pass(3 * stage.times.lease_seconds)
+    assert not last.held()
+    row = stage.rows()["s0"]
+    assert row.lease_owner is None
+    assert f"began {times} times at TrimHorizon()" in row.halted
+    assert last.status().startswith("nothing to do")
+
+
+def test_an_acknowledgement_or_a_polite_release_ends_the_count_of_starts() -> None:
+    stage = Stage(shards=1, most_starts=2)
+    for attempt in range(4):
+        worker = stage.worker(f"w{attempt}")
+        stage.let_pass(2 * stage.times.lease_seconds)
+        stage.lose(worker)
+        if attempt % 2:
+            worker.leave()
+        else:
+            epoch = worker.state.holdings.by_shard["s0"].epoch
+            worker.tick()
+            worker.checkpoint("s0", epoch, after(attempt + 1))
+            stage.now += 1
+            worker.tick()
+    assert not stage.rows()["s0"].halted
+
+
+def test_an_unanswered_write_is_read_before_anything_else_is_written() -> None:
+    stage = Stage(shards=1, checkpoint_seconds=1.0)
+    worker = stage.worker("a")
+    stage.let_pass(1)
+    epoch = worker.held()["s0"].epoch
+    worker.checkpoint("s0", epoch, after(5))
+    stage.now += 2
+    swap_row = stage.table.swap_row
+
+    def written_but_not_answered(new: LeaseRow, expected: LeaseRow | None) -> None:
+        swap_row(new, expected)
+        raise TableUnavailable("no answer")
+
+    stage.table.swap_row = written_but_not_answered  # type: ignore[method-assign]
+    worker.tick()
+    stage.table.swap_row = swap_row  # type: ignore[method-assign]
+    assert worker.held()["s0"].epoch == epoch, "a lease is not lost by an unanswered checkpoint"
+    worker.checkpoint("s0", epoch, after(6))
+    stage.let_pass(5)
+    row = stage.rows()["s0"]
+    assert (row.checkpoint, row.epoch) == (after(6), epoch)
+
+
+def test_a_row_of_the_first_layout_goes_on_where_it_was() -> None:
+    stage = Stage(shards=1)
+    old = LeaseRow(*SPACE, "s0", BIRTH, lease_owner="task-0/old", epoch=4, checkpoint=after(9))
+    stage.table.swap_row(old, None)
+    stage.table.create_header(Header(*SPACE, BIRTH, TRIM_HORIZON, settled=True))
+    worker = stage.worker("task-0")
+    stage.let_pass(stage.times.lease_seconds - 1)
+    assert not worker.held(), "a namesake waits out the lease like anybody else"
+    stage.let_pass(4)
+    lease = worker.held()["s0"]
+    assert (lease.epoch, lease.checkpoint) == (5, after(9))
+    assert lease.as_of is not None
+
+
+def test_a_halted_row_is_taken_again_when_the_mark_is_cleared() -> None:
+    stage = Stage(shards=1)
+    worker = stage.worker("a")
+    stage.let_pass(1)
+    epoch = worker.held()["s0"].epoch
+    worker.halt("s0", epoch, "record 7 fails")
+    stage.let_pass(30)
+    row = stage.rows()["s0"]
+    assert (row.halted, row.lease_owner) == ("record 7 fails", None)
+    assert not worker.held()
+    freed = replace(row, halted="", lease_count=row.lease_count + 1)
+    stage.table.swap_row(freed, row)
+    stage.let_pass(10)
+    assert worker.held()["s0"].epoch == epoch + 1

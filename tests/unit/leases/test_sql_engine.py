@@ -1,0 +1,61 @@
+"""Passwords of a lease table are shown nowhere: not in messages, names, logs or tracebacks."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+
+import pytest
+
+from shardline.errors import ShardlineError
+from shardline.leases.address import open_table, table_is_local
+
+SECRET = "geh3im"  # noqa: S105 - of nobody
+FORMS = [
+    "postgresql://user:geh3im@127.0.0.1:1/db",
+    "postgresql+psycopg://user:geh3im@127.0.0.1:1/db",
+    "postgresql://127.0.0.1:1/db?user=user&password=geh3im",
+    "postgresql:///db?host=127.0.0.1&port=1&user=user&password=geh3im",
+    "postgresql://user@127.0.0.1:1/db?password=geh3im&sslpassword=geh3im",
+    "postgresql://user:a%40geh3im%2Fb@127.0.0.1:1/db",
+    "postgresql://user:p@geh3im/word@127.0.0.1:1/db",
+    "postgresql://user:geh3im@127.0.0.1:not-a-port/db",
+    "postgresql://user:geh3im@127.0.0.1:1/db?connect_timeout=geh3im",
+    "postgresql://user:geh3im@127.0.0.1:1/db?no_such_option=1",
+    "postgresql+nosuchdriver://user:geh3im@127.0.0.1:1/db",
+    "mysql://user:geh3im@127.0.0.1:1/db",
+    "postgres://user:geh3im@127.0.0.1:1/db",
+    "postgresql:user:geh3im@127.0.0.1:1/db",
+]
+
+
+@pytest.mark.parametrize("address", FORMS)
+def test_a_password_is_never_shown(address: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    shown = []
+    try:
+        table = open_table(address)
+        shown += [repr(table), str(table), table.address]
+        table.prepare()
+    except ShardlineError as error:
+        shown += [str(error), repr(error), "".join(traceback.format_exception(error))]
+    else:
+        pytest.fail("nothing listens there")
+    assert len(shown) >= 3
+    for text in (*shown, caplog.text):
+        # A traceback names the line of this file, which holds no secret of its own.
+        assert SECRET not in text
+
+
+@pytest.mark.parametrize(
+    ("address", "local"),
+    [
+        ("sqlite:///leases.db", True),
+        ("sqlite+pysqlite:///leases.db", True),
+        ("memory://", True),
+        ("postgresql://host/db", False),
+        ("dynamodb://leases", False),
+    ],
+)
+def test_a_table_in_a_file_is_local(address: str, local: bool) -> None:
+    assert table_is_local(address) is local
