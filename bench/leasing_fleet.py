@@ -123,6 +123,9 @@ class Listing:
     def list_shards(self) -> tuple[Shard, ...]:
         return self._shards
 
+    def list_children(self, shard_id: str) -> tuple[Shard, ...]:
+        return tuple(shard for shard in self._shards if shard_id in shard.parents)
+
     def has_shard(self, shard_id: str) -> bool:
         return any(shard.id == shard_id for shard in self._shards)
 

@@ -69,13 +69,13 @@ def test_a_sqlite_file_of_the_first_layout_is_extended_in_place(tmp_path: Path) 
 def test_a_postgresql_table_of_the_first_layout_is_extended_in_place(postgresql: Database) -> None:
     name = f"old_{uuid.uuid4().hex[:8]}"
     with psycopg.connect(postgresql.dsn, autocommit=True) as server:
-        server.execute(f"CREATE DATABASE {name}")  # type: ignore[call-overload]
+        server.execute(f"CREATE DATABASE {name}")
     dsn = postgresql.dsn.rpartition("/")[0] + f"/{name}"
     with psycopg.connect(dsn, autocommit=True) as old:
         layout = FIRST_LAYOUT.format(
             id=TEXT_ID, created=CREATED.isoformat(), yes="TRUE", no="FALSE"
         )
-        old.execute(layout)  # type: ignore[call-overload]
+        old.execute(layout)
     _require_extended(open_table(dsn))
 
 

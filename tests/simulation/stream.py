@@ -57,7 +57,8 @@ class SimStream:
     # --- as a service -----------------------------------------------------------------------
 
     def describe(self) -> StreamDescription:
-        return StreamDescription(self.name, self.name, self.created_at, True, 86_400)
+        # Expired by the clock of this world as soon as it is: shards vanish when a fault says so.
+        return StreamDescription(self.name, self.name, self.created_at, True, 60)
 
     def list_shards(self) -> tuple[Shard, ...]:
         now = self._clockwork.now

@@ -42,7 +42,10 @@ class Listings:
         try:
             if clock() >= state.describe_due_at() or not self._active():
                 yield from self._describe()
-            if self._active() and state.header is not None and clock() >= state.listing_due_at():
+            if not self._active() or state.header is None:
+                return
+            yield from self._list_children()
+            if clock() >= state.listing_due_at(clock()):
                 yield from self._list()
         except ServiceError as error:
             if not self._active():
@@ -70,6 +73,12 @@ class Listings:
         if waiting_for and waiting_for != self.waiting_for:
             logger.warning("%s: waiting until it is", waiting_for)
         self.waiting_for = waiting_for
+
+    def _list_children(self) -> Steps[None]:
+        """List the children of shards that ended here: they prove that the shard was closed."""
+        for shard_id in self._member.state.ended_shards():
+            children = yield partial(self._service.list_children, shard_id)
+            self._member.handle(e.ChildrenListed(shard_id, tuple(children)))
 
     def _list(self) -> Steps[None]:
         member, asked_at = self._member, self._member.clock()

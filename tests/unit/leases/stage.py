@@ -47,6 +47,10 @@ class Listing:
         self.listings += 1
         return self.shards
 
+    def list_children(self, shard_id: str) -> tuple[Shard, ...]:
+        self._answer()
+        return tuple(shard for shard in self.shards if shard_id in shard.parents)
+
     def _answer(self) -> None:
         if self.failing is not None:
             raise self.failing
@@ -108,9 +112,6 @@ class Stage:
 
     def today(self) -> datetime:
         return BIRTH + timedelta(seconds=self.now)
-
-    def wait(self, seconds: float) -> None:
-        self.now += seconds
 
     @contextmanager
     def table_away(self) -> Iterator[None]:

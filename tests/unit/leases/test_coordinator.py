@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 @pytest.mark.case("W-18")
 def test_threads_take_leases_and_leaving_hands_them_over() -> None:
     stage = Stage(shards=3)
-    times = LeaseTimes(lease_seconds=5.0)
-    first, second = (
-        Coordinator(stage.table, stage.listing, *SPACE, name, times=times)  # type: ignore[arg-type]
-        for name in ("a", "b")
-    )
+    first, second = (_coordinator(stage, name) for name in ("a", "b"))
     first.start()
     try:
         _wait_for(lambda: len(first.held()) == 3)
@@ -56,13 +52,7 @@ def test_threads_renew_while_the_listing_hangs() -> None:
         return stage.listing.shards
 
     stage.listing.list_shards = list_shards  # type: ignore[method-assign, assignment]
-    coordinator = Coordinator(
-        stage.table,
-        stage.listing,  # type: ignore[arg-type]
-        *SPACE,
-        "a",
-        times=LeaseTimes(lease_seconds=0.5),
-    )
+    coordinator = _coordinator(stage, lease_seconds=0.5)
     coordinator.start()
     try:
         _wait_for(lambda: len(coordinator.held()) == 2)
@@ -79,17 +69,11 @@ def test_threads_renew_while_the_listing_hangs() -> None:
 @pytest.mark.case("X-28")
 def test_leaving_ends_at_its_deadline_though_the_table_hangs() -> None:
     stage = Stage(shards=1)
-    coordinator = Coordinator(
-        stage.table,
-        stage.listing,
-        *SPACE,
-        "a",
-        times=LeaseTimes(lease_seconds=5.0),  # type: ignore[arg-type]
-    )
+    coordinator = _coordinator(stage)
     coordinator.start()
     _wait_for(lambda: len(coordinator.held()) == 1)
     released = threading.Event()
-    stage.table.swap_row = lambda *_: released.wait(60)  # type: ignore[method-assign, assignment, return-value]
+    stage.table.swap_row = lambda *_: released.wait(60)  # type: ignore[method-assign, assignment]
     try:
         assert coordinator.leave(deadline_seconds=0.3) is False
         assert stage.rows()["s0"].lease_owner == coordinator.owner, "it was not released"
@@ -110,14 +94,7 @@ def test_a_worker_may_call_back_from_its_own_lock() -> None:
                 started.set()
 
     entered = threading.Event()
-    coordinator = Coordinator(
-        stage.table,
-        stage.listing,
-        *SPACE,
-        "a",
-        work=Locked(),
-        times=LeaseTimes(lease_seconds=5.0),  # type: ignore[arg-type]
-    )
+    coordinator = _coordinator(stage, work=Locked())
     coordinator.start()
     try:
         with mine:
@@ -259,6 +236,20 @@ def test_a_shard_parks_a_limited_number_of_keys() -> None:
     worker.park("s0", epoch, "k7", "a later letter")
     with pytest.raises(TooManyParkedKeys, match="s0 has 1000 parked keys"):
         worker.park("s0", epoch, "one more", "letter")
+
+
+def _coordinator(
+    stage: Stage, name: str = "a", *, lease_seconds: float = 5.0, **options: Any
+) -> Coordinator:
+    """Return a coordinator on the real clock."""
+    return Coordinator(
+        stage.table,
+        stage.listing,  # type: ignore[arg-type] # it need not read
+        *SPACE,
+        name,
+        times=LeaseTimes(lease_seconds=lease_seconds),
+        **options,
+    )
 
 
 def _wait_for(condition: Callable[[], bool]) -> None:

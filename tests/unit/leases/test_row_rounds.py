@@ -19,10 +19,8 @@ from tests.unit.leases.stage import BIRTH, SPACE, Notes, Stage, after
 def test_a_worker_that_creates_an_app_says_so_and_from_where_it_starts() -> None:
     stage = Stage(shards=1)
     first = stage.worker("a", start=LATEST)
-    assert first.origin is None
+    assert str(first.origin) == "None", "it is not known before the table was read"
     stage.let_pass(0)
-    assert first.origin is not None
-    assert first.origin.app_created
     assert str(first.origin) == f"a lease table without this app: starting at {stage.today()}"
     second = stage.worker("b", start=LATEST)
     stage.let_pass(1)
@@ -56,7 +54,7 @@ def test_a_table_that_is_away_for_three_leases_is_waited_for_and_work_goes_on_fe
     with stage.table_away():
         stage.let_pass(3 * stage.times.lease_seconds)
         assert not worker.held()
-        assert notes.words[-1] == ("stop", "s0")
+        assert notes.words[-1][:2] == ("stop", "s0")
         with pytest.raises(LeaseLost):
             worker.checkpoint("s0", epoch, after(8))
     assert worker.error() is None
@@ -166,6 +164,7 @@ def test_a_child_that_waits_carries_the_as_of_of_its_parent_as_it_moves() -> Non
     assert waiting is not None
     assert waiting >= first
     epoch = worker.held()["s0"].epoch
+    then = stage.today()
     for hours in range(1, 4):
         then = stage.today() + timedelta(hours=hours)
         worker.checkpoint("s0", epoch, after(hours), then)

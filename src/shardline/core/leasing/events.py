@@ -96,6 +96,14 @@ class ShardsListed:
 
 
 @dataclass(frozen=True, slots=True)
+class ChildrenListed:
+    """The children of a shard that ended; none while the service does not list them yet."""
+
+    shard_id: str
+    children: tuple[Shard, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ShardLookedUp:
     """The service's answer for one shard that a listing lacks."""
 
@@ -240,7 +248,7 @@ Report = (
 
 Event = (
     HeaderRead | RowsScanned | RowsRead | HeartbeatsRead | HeartbeatRead | ParkedKeysRead | RunRead
-    | StreamDescribed | ShardsListed | ShardLookedUp
+    | StreamDescribed | ShardsListed | ChildrenListed | ShardLookedUp
     | WriteDone | WriteRefused | WriteUnanswered
     | Report | Summarized | Leaving
     | RenewalDue | RoundBegun | DecisionDue | TimePassed

@@ -118,6 +118,11 @@ class Ledger:
         if self.listing.record(shards, asked_at):
             self._standings = None
 
+    def list_children(self, children: Iterable[Shard]) -> None:
+        """Record the children of a shard."""
+        self.listing.add_children(children)
+        self._standings = None
+
     def looked_up(self, shard_id: str, found: bool, now: float) -> None:
         """Record the service's answer for one shard."""
         if found:

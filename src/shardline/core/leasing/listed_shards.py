@@ -29,12 +29,15 @@ class ListedShards:
         """The parts of the hash space that the listing does not cover: list again."""
         self.gone: set[str] = set()
         """Shards of which the service said, one by one, that it has them no more."""
+        self._parents: set[str] = set()
+        """Shards that have children, by any listing: they were closed."""
         self._vouched: dict[str, float] = {}
         """Unlisted shards, and when a row or an answer showed that they exist."""
 
     def record(self, shards: Iterable[Shard], asked_at: float) -> bool:
         """Record a whole listing; return true if anything changed by it."""
         listed = {shard.id: shard for shard in shards}
+        self._parents.update(parent for shard in listed.values() for parent in shard.parents)
         vouched = {
             i: since for i, since in self._vouched.items() if since > asked_at and i not in listed
         }
@@ -45,6 +48,14 @@ class ListedShards:
             self.holes = uncovered(listed.values())
             self.gone.difference_update(listed)
         return changed
+
+    def add_children(self, children: Iterable[Shard]) -> None:
+        """Record the children of a shard."""
+        for child in children:
+            self.shards[child.id] = child
+            self._parents.update(child.parents)
+            self._vouched.pop(child.id, None)
+            self.gone.discard(child.id)
 
     def vouch(self, shard_id: str, now: float) -> None:
         """Record that a shard exists, by its row or by an answer of the service."""
@@ -65,9 +76,9 @@ class ListedShards:
         A shard that has children was closed, and so was one that the service has no more. That a
         listing lacks it proves nothing.
         """
+        if shard_id in self._parents or shard_id in self.gone:
+            return True
         if self.asked_at <= since:
             return None
         shard = self.shards.get(shard_id)
-        if shard is not None and shard.closed:
-            return True
-        return shard_id in self.gone or any(shard_id in s.parents for s in self.shards.values())
+        return shard is not None and shard.closed

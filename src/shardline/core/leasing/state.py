@@ -22,13 +22,12 @@ The rules:
 
 from __future__ import annotations
 
-from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from shardline.core.gaps import inherited, later_as_of
 from shardline.core.leasing import events as e
 from shardline.core.leasing.cleanup import clean
+from shardline.core.leasing.described_stream import DescribedStream
 from shardline.core.leasing.event_log import EventLog
 from shardline.core.leasing.free_leases import FreeLeases
 from shardline.core.leasing.handover import Handovers
@@ -68,6 +67,8 @@ if TYPE_CHECKING:
 __all__ = ["Held", "LeaseState", "LeaseTimes"]
 
 _LISTING: Final = "listing"
+_CHILDLESS_SECONDS: Final = 3.0
+"""A shard that ended has children within this time; otherwise the whole stream is listed."""
 _UNBELIEVED_LEASES: Final = 6
 """An end that no listing confirms for this many lease times is not believed."""
 
@@ -108,7 +109,7 @@ class LeaseState:
             owner, self.times, self.ledger, self.holdings, self._handovers, self.peers
         )
         self._calls: Final = WorkerCalls(owner, self.ledger, self.holdings, self._handovers)
-        self._stream: tuple[e.StreamDescribed, float] | None = None
+        self._stream: Final = DescribedStream()
 
     # --- the door ---------------------------------------------------------------------------
 
@@ -181,7 +182,7 @@ class LeaseState:
     @property
     def stream(self) -> e.StreamDescribed | None:
         """The stream as last described."""
-        return self._stream[0] if self._stream else None
+        return self._stream.description
 
     def working(self, now: float) -> bool:
         """Return true if this worker may act under its leases: it renewed recently enough."""
@@ -216,11 +217,21 @@ class LeaseState:
         too_many, departed = self._known.too_many, self._of_departed()
         return too_many(self.ledger.missing()) or too_many(departed) or self._handovers.short
 
-    def listing_due_at(self) -> float:
+    def listing_due_at(self, now: float) -> float:
         """Return when to list the stream again."""
         on_duty = self.peers.on_duty(_LISTING)
         workers = len(self.peers.live()) + 1
-        return self.listing.due_at(wanted=self._listing_wanted(), on_duty=on_duty, workers=workers)
+        wanted = self._listing_wanted(now)
+        return self.listing.due_at(wanted=wanted, on_duty=on_duty, workers=workers)
+
+    def ended_shards(self) -> list[str]:
+        """Return the shards that ended here and are not known to be closed: list their children."""
+        listing = self.ledger.listing
+        return [
+            i
+            for i, holding in self.holdings.by_shard.items()
+            if holding.ended_at is not None and not listing.closed_since(i, holding.ended_at)
+        ]
 
     def describe_due_at(self) -> float:
         """Return when to describe the stream again."""
@@ -268,15 +279,19 @@ class LeaseState:
                 if self.peers.confirm(worker, beat, now):
                     self.log.write(now, f"{worker} is dead: its heartbeat stood still")
             case e.StreamDescribed():
-                self._stream = (event, now)
+                self._stream.describe(event, now)
                 self.listing.described(now)
             case e.ShardsListed(shards, asked_at):
                 ledger.list_shards(shards, asked_at)
                 self.listing.listed(asked_at, now, len(shards))
                 self._disbelieve_ends(now)
-                self.listing.wanted(wanted=self._listing_wanted())
+                self.listing.wanted(wanted=self._listing_wanted(now))
+            case e.ChildrenListed(_, children):
+                if children:
+                    ledger.list_children(children)
             case e.ShardLookedUp(shard_id, found_it):
-                ledger.looked_up(shard_id, found_it, now)
+                if found_it or self._stream.may_be_gone(ledger.rows.get(shard_id), now):
+                    ledger.looked_up(shard_id, found_it, now)
             case _:
                 raise TypeError(f"not an event: {event}")
 
@@ -402,10 +417,10 @@ class LeaseState:
     def _share(self, header: Header, now: float) -> Iterator[Instruction]:
         """Create what is missing, take what is free, and ask for the rest of the share."""
         ledger, peers, holdings = self.ledger, self.peers, self.holdings
-        if self._stream is not None:
+        if self._stream.description is not None:
             created = self._missing.create(
                 header, ledger, peers, now,
-                service_time=self._service_time(now), retention=self._retention(),
+                service_time=self._stream.time(now), retention=self._stream.retention(),
                 heirs_of=holdings.completed_here | set(self.mine),
             )  # fmt: skip
             yield from islice(created, self._limits.most_to_create(now))
@@ -430,10 +445,7 @@ class LeaseState:
     def _take(self, row: LeaseRow, now: float) -> Take | Save:
         if row.starts >= self.times.most_starts:
             return Save(halted(row, too_many_starts(row)), row)
-        as_of = row.as_of
-        if self._stream is not None:
-            oldest = later_as_of(known_at=self._service_time(now), retention=self._retention())
-            as_of = inherited(as_of or oldest, self.ledger.as_of_parents(row.parents))
+        as_of = self._stream.as_of(row, self.ledger.as_of_parents(row.parents), now)
         above = self.ledger.epoch_of_parents(row)
         return Take(taken(row, self.owner, above, as_of=as_of), row)
 
@@ -477,18 +489,9 @@ class LeaseState:
     def _shards_of_mine(self) -> Collection[str]:
         return dict.fromkeys((*self.holdings.by_shard, *sorted(self.mine)))
 
-    def _listing_wanted(self) -> bool:
-        ended = (h.ended_at is not None for h in self.holdings.by_shard.values())
-        return bool(self.ledger.listing.holes) or any(ended)
-
-    def _service_time(self, now: float) -> datetime:
-        described, at = self._described()
-        return described.service_time + timedelta(seconds=max(0.0, now - at))
-
-    def _retention(self) -> timedelta:
-        return timedelta(seconds=self._described()[0].retention_seconds)
-
-    def _described(self) -> tuple[e.StreamDescribed, float]:
-        if self._stream is None:
-            raise AssertionError("the stream was not described yet")
-        return self._stream
+    def _listing_wanted(self, now: float) -> bool:
+        """Return true if the listing has a hole, or a shard ended and has no children."""
+        if self.ledger.listing.holes:
+            return True
+        ended = (self.holdings.by_shard[i].ended_at for i in self.ended_shards())
+        return any(now - (at or now) >= _CHILDLESS_SECONDS for at in ended)

@@ -188,6 +188,7 @@ def test_a_stream_made_again_under_its_name_begins_anew() -> None:
 
 
 @pytest.mark.req("K-21")
+@pytest.mark.case("X-11")
 def test_an_unfinished_shard_that_vanished_is_an_error_until_somebody_decides() -> None:
     stage = Stage(shards=1)
     worker = stage.worker("a")
@@ -195,6 +196,9 @@ def test_an_unfinished_shard_that_vanished_is_an_error_until_somebody_decides() 
     stage.listing.split("s0", "c1")
     stage.let_pass(12)
     stage.listing.drop("s0")
+    stage.let_pass(60)
+    assert worker.held().keys() == {"s0"}, "a shard younger than the retention is not gone"
+    stage.now += 24 * 3600
     with pytest.raises(GapError, match=r"s0 of orders vanished .* set failOnDataLoss to false"):
         stage.let_pass(15)
     stage.lose(worker)

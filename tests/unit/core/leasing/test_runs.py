@@ -16,19 +16,22 @@ def test_without_a_run_a_worker_always_runs() -> None:
 
 def test_a_row_that_stands_still_is_abandoned_and_one_that_moves_is_not() -> None:
     observer = RunObserver("run-1", abandon_seconds=60)
-    assert observer.state is RunState.UNKNOWN
-    for now in range(0, 400, 50):
-        observer.read(replace(RUN, renewed=now // 100), float(now))
-        assert observer.state is RunState.RUNNING
-    observer.read(replace(RUN, renewed=3), 411.0)
-    assert observer.state is RunState.ABANDONED
-    observer.read(replace(RUN, renewed=4), 412.0)
-    assert observer.state is RunState.ABANDONED, "it has begun to end"
+    states = [observer.state]
+    for now, renewed in ((0, 0), (50, 0), (100, 1), (150, 1), (161, 1), (162, 2)):
+        observer.read(replace(RUN, renewed=renewed), float(now))
+        states.append(observer.state)
+    assert states == [
+        RunState.UNKNOWN,
+        *[RunState.RUNNING] * 4,
+        RunState.ABANDONED,
+        RunState.ABANDONED,  # it has begun to end
+    ]
 
 
 def test_a_missing_row_may_still_come() -> None:
     observer = RunObserver("run-1", abandon_seconds=60)
-    observer.read(None, 1.0)
-    assert observer.state is RunState.MISSING
-    observer.read(replace(RUN, stopping=True), 2.0)
-    assert observer.state is RunState.STOPPING
+    states = []
+    for run in (None, replace(RUN, stopping=True), RUN):
+        observer.read(run, 1.0)
+        states.append(observer.state)
+    assert states == [RunState.MISSING, RunState.STOPPING, RunState.STOPPING]
