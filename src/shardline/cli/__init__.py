@@ -8,6 +8,7 @@ from shardline.cli.dashboard import dashboard
 from shardline.cli.demo.command import demo
 from shardline.cli.doctor import doctor
 from shardline.cli.leases.command import ShowByDefault, release, reset, show
+from shardline.cli.letters.command import list_letters, redrive, show_letter
 from shardline.cli.local import local
 from shardline.cli.program import Program, example, program
 from shardline.cli.run.command import run
@@ -38,6 +39,20 @@ app.add_typer(
     name="leases",
     help="Owners and checkpoints of the shards; release and reset.",
     epilog=example(f"shardline leases {_LEASED}"),
+)
+
+_LETTERS = "file:///var/lib/billing/letters"
+letters = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+letters.command("list", epilog=example(f"shardline letters list {_LETTERS}"))(list_letters)
+letters.command("show", epilog=example(f"shardline letters show {_LETTERS} 4951/0"))(show_letter)
+letters.command(
+    epilog=example(f"shardline letters redrive {_LETTERS} billing:Billing --stream {_LEASED}")
+)(redrive)
+app.add_typer(
+    letters,
+    name="letters",
+    help="Records that a consumer could not process; list, show and redrive.",
+    epilog=example(f"shardline letters list {_LETTERS}"),
 )
 
 

@@ -1,0 +1,1 @@
+"""`shardline letters`: what consumers could not process; list, show and redrive."""
