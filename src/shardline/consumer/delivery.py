@@ -56,6 +56,10 @@ FOLLOWS: Final = "its key is parked"
 """The reason in the letter of a record that was not tried."""
 
 
+class Unanswered(ShardlineError):
+    """A call was sent on, and its answer is not here yet: make it again after a while."""
+
+
 class Cancelled(ShardlineError):
     """The lease is gone: the rest of the page belongs to another worker."""
 
@@ -100,8 +104,9 @@ class Delivery:
 
         `cancelled` returns true once the lease is gone. `letters` is needed if the policy is
         `DeadLetter`. `parked` are the keys that are parked when the lease is taken; `park(key,
-        letter_id)` returns the call that parks one more, and that call raises `LeaseLost` when the
-        lease is gone. `hash_key` is the hash key of a DynamoDB table.
+        letter_id)` returns the call that parks one more. The call returns when that is durable,
+        and raises `LeaseLost` when the lease is gone, `Unanswered` while it does not know.
+        `hash_key` is the hash key of a DynamoDB table.
         """
         if isinstance(consumer.failure, DeadLetter):
             if letters is None:
@@ -215,6 +220,8 @@ class Delivery:
                 result: T = yield call
             except LeaseLost as error:
                 raise Cancelled(f"{self._shard_id}: {error}") from error
+            except Unanswered:
+                yield Pause(_ANSWER_SECONDS)
             except Exception as error:
                 delay = _PAUSES.delay_seconds(failures)
                 self._warn(f"could not {purpose} ({_reason(error)}); trying again in {delay:.1f} s")
@@ -251,6 +258,8 @@ class Delivery:
 
 
 _PAUSES: Final = Retry()
+_ANSWER_SECONDS: Final = 2.0
+"""An answer ends the pause; without one the call is made again."""
 _NO_PLACE: Final = "there is no place for dead letters: set failure = DeadLetter(to)"
 
 

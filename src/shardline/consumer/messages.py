@@ -59,11 +59,19 @@ class LeasesValid:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyIsParked:
+    """The row of a parked key is durable: what came with it may be acknowledged."""
+
+    key: PipelineKey
+    record_key: str
+
+
+@dataclass(frozen=True, slots=True)
 class Quit:
     """Everything was finished: end the process."""
 
 
-ToRunner = StartPipeline | FinishPipeline | StopPipeline | LeasesValid | Quit
+ToRunner = StartPipeline | FinishPipeline | StopPipeline | LeasesValid | KeyIsParked | Quit
 
 # --- from the runner to the keeper ------------------------------------------------------------
 
@@ -81,7 +89,10 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True)
 class KeyParked:
-    """A record of this key was written to the dead letters; later ones of the key follow it."""
+    """A record of this key was written to the dead letters; later ones of the key follow it.
+
+    Nothing is acknowledged before the keeper has answered with `KeyIsParked`.
+    """
 
     key: PipelineKey
     record_key: str

@@ -12,12 +12,10 @@ not a thousand.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Literal
 
+from shardline.core.leasing.parked_keys import MOST_PARKED_KEYS
 from shardline.errors import ConfigurationError
-
-MOST_PARKED_KEYS: Final = 1_000
-"""For each shard. Each is a row of the lease table that the next owner reads before it starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +71,11 @@ class DeadLetter:
     def __post_init__(self) -> None:
         _require_positive("attempts", self.attempts)
         _require_positive("most_parked_keys", self.most_parked_keys)
+        if self.most_parked_keys > MOST_PARKED_KEYS:
+            raise ConfigurationError(
+                f"most_parked_keys={self.most_parked_keys}: a lease table keeps at most "
+                f"{MOST_PARKED_KEYS} for one shard: write less"
+            )
         if self.per not in {"record", "batch", "key"}:
             raise ConfigurationError(f"per={self.per!r}: write 'record', 'batch' or 'key'")
 

@@ -14,11 +14,13 @@ from threading import Event, RLock
 from typing import TYPE_CHECKING, Final
 
 from shardline.consumer.dead_letters import open_dead_letters
-from shardline.consumer.delivery import Delivery
+from shardline.consumer.delivery import Delivery, Unanswered
+from shardline.consumer.letters.letter import Origin
 from shardline.consumer.loops import ThreadLoop
 from shardline.consumer.messages import (
     Counts,
     FinishPipeline,
+    KeyIsParked,
     KeyParked,
     LeasesValid,
     PipelineFailed,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from shardline.consumer.job import Job
     from shardline.consumer.loops import Loop
     from shardline.consumer.messages import FromRunner, PipelineKey, ToRunner
+    from shardline.consumer.policies import FailurePolicy
     from shardline.services.port import StreamService
     from shardline.services.steps import Call, Steps
 
@@ -77,6 +80,11 @@ class _Work:
     def loops(self) -> list[Loop]:
         """All loops of the pipeline."""
         return [self.reader, self.delivery, *self.lanes]
+
+    def wake(self) -> None:
+        """End the pauses of the loops that deliver."""
+        for loop in (self.delivery, *self.lanes):
+            loop.wake()
 
     def start(self) -> None:
         """Start the loops."""
@@ -123,7 +131,9 @@ class Runner:
         self._connect = connect_to or self._connect_to
         self._make_loop = make_loop or self._thread
         self._clock = clock
-        self._letters: LetterBox | None = None
+        self._letters: dict[str, LetterBox] = {}
+        self._parked: set[tuple[PipelineKey, str]] = set()
+        """The keys that the keeper has parked."""
 
     def handle(self, message: ToRunner) -> None:
         """Do what the keeper says."""
@@ -139,6 +149,11 @@ class Runner:
                         work.pipeline.finish()
                 case StopPipeline(key):
                     self._stop(key)
+                case KeyIsParked(key, record_key):
+                    self._parked.add((key, record_key))
+                    work = self._work_of(key)
+                    if work is not None:
+                        work.wake()
                 case Quit():
                     self.finished.set()
 
@@ -206,23 +221,35 @@ class Runner:
     def _delivery(
         self, start: StartPipeline, consumer: ShardConsumer, cancelled: Callable[[], bool]
     ) -> Delivery:
-        policy = consumer.failure
-        if isinstance(policy, DeadLetter) and self._letters is None:
-            self._letters = open_dead_letters(policy.to, self._job.streams[0].access)
-        key = start.key
+        key, job = start.key, self._job
 
         def park(record_key: str, letter_id: str) -> Call:
-            return partial(self._send, KeyParked(key, record_key, letter_id))
+            return partial(self._park, key, record_key, letter_id)
 
         return Delivery(
             consumer,
             key.shard_id,
             key.epoch,
             cancelled=cancelled,
-            letters=self._letters,
+            letters=self._letters_of(key.stream_name, consumer.failure),
             parked=start.parked,
             park=park,
+            change_of=pickle.loads(job.change_of) if job.change_of else None,  # noqa: S301
         )
+
+    def _letters_of(self, stream_name: str, policy: FailurePolicy) -> LetterBox | None:
+        if isinstance(policy, DeadLetter) and stream_name not in self._letters:
+            source = next(s for s in self._job.streams if s.name == stream_name)
+            origin = Origin(self._job.app, stream_name)
+            self._letters[stream_name] = open_dead_letters(policy.to, source.access, origin=origin)
+        return self._letters.get(stream_name)
+
+    def _park(self, key: PipelineKey, record_key: str, letter_id: str) -> None:
+        """Ask the keeper to park a key; raise `Unanswered` until it has."""
+        if (key, record_key) not in self._parked:
+            self._send(KeyParked(key, record_key, letter_id))
+            raise Unanswered
+        self._parked.discard((key, record_key))
 
     def _connect_to(self, stream_name: str) -> StreamService:
         source = next(s for s in self._job.streams if s.name == stream_name)

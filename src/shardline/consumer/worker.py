@@ -15,6 +15,7 @@ from shardline.consumer.messages import (
     Acknowledged,
     FinishPipeline,
     GapFound,
+    KeyIsParked,
     KeyParked,
     LeasesValid,
     PipelineFailed,
@@ -30,6 +31,7 @@ from shardline.consumer.messages import (
 )
 from shardline.consumer.rates import Rates
 from shardline.errors import LeaseLost
+from shardline.leases.port import TableUnavailable
 from shardline.services.steps import Pause
 
 if TYPE_CHECKING:
@@ -196,7 +198,7 @@ class Worker:
                 self._running.pop(key, None)
                 self._coordinator(key).finish(key.shard_id, key.epoch)
             case KeyParked(key, record_key, letter_id):
-                self._coordinator(key).park(key.shard_id, key.epoch, record_key, letter_id)
+                self._park(key, record_key, letter_id)
             case GapFound(key, text):
                 self._coordinator(key).note_gap(key.shard_id, key.epoch, text)
             case PipelineHalted(key, reason):
@@ -212,6 +214,15 @@ class Worker:
                 self._coordinator(key).give_up(key.shard_id, key.epoch, reason)
             case Pulse():
                 pass
+
+    def _park(self, key: PipelineKey, record_key: str, letter_id: str) -> None:
+        """Park a key, and say so when that is durable; the runner asks again until then."""
+        try:
+            self._coordinator(key).park(key.shard_id, key.epoch, record_key, letter_id)
+        except TableUnavailable as error:
+            logger.warning("%s: a key could not be parked: %s", key.shard_id, error)
+            return
+        self.send(KeyIsParked(key, record_key))
 
     def _summarize(self, pulse: Pulse) -> None:
         """Let the next heartbeats say how fast the shards of each stream are processed."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shardline.consumer.delivery import Cancelled, Delivery, Done, Halted
+from shardline.consumer.delivery import Cancelled, Delivery, Done, Halted, Unanswered
 from shardline.consumer.policies import DeadLetter, Halt, Retry
 from shardline.core.fences import Fence
 from shardline.core.promise import PromiseChecker, RecordRef
@@ -234,6 +234,26 @@ def test_a_letter_that_cannot_be_written_is_tried_until_it_can() -> None:
     assert outcome == Done(0, dead_lettered=1)
     assert letters.numbers == [1]
     assert [pause.seconds for pause in log] == [0.5, 1, 2, 4, 8, 16, 30, 30, 30]
+
+
+@pytest.mark.case("R-01")
+def test_a_page_is_not_done_before_its_key_is_known_to_be_parked() -> None:
+    asked: list[str] = []
+
+    def park(key: str, _: str) -> Call:
+        def ask() -> None:
+            asked.append(key)
+            if len(asked) < 3:
+                raise Unanswered
+
+        return ask
+
+    log: list[Any] = []
+    consumer = Recorder(DeadLetter(TO, per="key", attempts=1), fails=always)
+    letters = Letters()
+    work = Delivery(consumer, SHARD, 4, letters=letters, park=park)
+    assert run_all(work.deliver_steps(page(("a", 1))), log) == Done(0, dead_lettered=1)
+    assert (asked, len(log), letters.numbers) == (["a"] * 3, 2, [1])
 
 
 def test_a_hook_that_raises_does_not_keep_the_policy_from_acting() -> None:

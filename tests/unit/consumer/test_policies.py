@@ -96,6 +96,7 @@ def test_pauses_double_up_to_the_longest_and_never_overflow() -> None:
         lambda: Retry(attempts=0),
         lambda: DeadLetter(TO, attempts=0),
         lambda: DeadLetter(TO, most_parked_keys=0),
+        lambda: DeadLetter(TO, most_parked_keys=1_001),
         lambda: DeadLetter(TO, per="row"),  # type: ignore[arg-type]
     ],
 )
