@@ -94,11 +94,20 @@ class Plan:
         finally:
             box.close()
         if as_json:
-            values = asdict(result) | {"unparked": sorted(result.unparked)}
+            values = asdict(result) | {
+                "unparked": sorted(result.unparked),
+                "without_letters": sorted(result.without_letters),
+            }
             print_json({"done": True, **values})
         else:
             for letter_id, reason in result.failed.items():
                 typer.echo(f"failed again: {printable(letter_id)}: {printable(reason)}", err=True)
+            for key in sorted(result.without_letters):
+                typer.echo(
+                    f"{printable(key)} is parked and has no letters, which may have expired: "
+                    "--key unparks it",
+                    err=True,
+                )
             line = f"{result.processed} letters processed"
             for count, what in (
                 (result.stale, "removed because their records are delivered again"),

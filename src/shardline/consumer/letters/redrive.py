@@ -48,6 +48,8 @@ class RedriveResult:
     waiting: int = 0
     """Letters that stay: those that failed, and those after them."""
     unparked: set[str] = field(default_factory=set)
+    without_letters: set[str] = field(default_factory=set)
+    """Keys that stay parked because no letter of theirs was found: they may have expired."""
 
 
 def holders_of(shard_ids: Iterable[str], rows: Mapping[str, LeaseRow]) -> set[str]:
@@ -91,7 +93,10 @@ class Redrive:
         make_consumer: Callable[[], ShardConsumer],
         change_of: ChangeOf | None = None,
     ) -> RedriveResult:
-        """Process the letters of these keys, or of all, in the order in which `read` has them."""
+        """Process the letters of these keys, or of all, in the order in which `read` has them.
+
+        A key that is named is unparked although it has no letters, if it is parked.
+        """
         parked = [row for row in self._read_parked() if keys is None or row.key in keys]
         letters = [letter for letter in read() if keys is None or letter.key in keys]
         # Letters of other shards came after the leases were chosen: their keys are left alone.
@@ -109,10 +114,15 @@ class Redrive:
                     self._process(letter, work, blocked, result)
         finally:
             work.release()
+        found = {letter.key for letter in letters}
         for row in parked:
-            if row.key not in blocked and self._held.rows and self._covers(row.shard_id):
-                self._unpark(row)
-                result.unparked |= {row.key}
+            if row.key in blocked or not self._held.rows or not self._covers(row.shard_id):
+                continue
+            if keys is None and row.key not in found:
+                result.without_letters.add(row.key)
+                continue
+            self._unpark(row)
+            result.unparked.add(row.key)
         return result
 
     def _process(

@@ -182,12 +182,14 @@ def test_only_the_keys_that_were_named(tmp_path: Path) -> None:
     assert (numbers_in(tmp_path), parked_keys(here.table)) == ([1], [("s-1", "a")])
 
 
-def test_a_key_without_letters_is_unparked(tmp_path: Path) -> None:
-    """An earlier redrive ended after its last letter and before that."""
+def test_a_key_without_letters_is_unparked_only_if_it_is_named(tmp_path: Path) -> None:
+    """They may have expired; or an earlier redrive ended between the last letter and the key."""
     row = lease_row("s-1", after(20))
     here = Situation(tmp_path, lease_table(row))
     park(here.table, row, "a", "letter 1")
-    assert here.redrive("s-1") == RedriveResult(unparked={"a"})
+    assert here.redrive("s-1") == RedriveResult(without_letters={"a"})
+    assert parked_keys(here.table) == [("s-1", "a")]
+    assert here.redrive("s-1", keys={"a"}) == RedriveResult(unparked={"a"})
 
 
 def test_a_shard_without_a_successor_needs_no_lease(tmp_path: Path) -> None:
