@@ -33,8 +33,8 @@ def test_nothing_is_acknowledged_before_the_keeper_has_parked_the_key(tmp_path: 
     stage = Stage(Parking)
     Keeping.fails = fails_on_bad
     (shard_id,) = stage.shard_ids
-    for key, data in (("a", b"1"), ("b", b"bad"), ("b", b"2"), ("a", b"3")):
-        stage.twin.put(key, data)
+    for record_key, data in (("a", b"1"), ("b", b"bad"), ("b", b"2"), ("a", b"3")):
+        stage.twin.put(record_key, data)
     key = stage.start(shard_id)
     stage.run(10)
     asked = stage.reports(KeyParked)
