@@ -19,7 +19,7 @@ import shardline
 from shardline.core.offsets import Offset
 from shardline.spark.driver.lag import LagListener, QueryLag
 from tests.spark.streams import SERVERS, Consumer, Stream, wait_until
-from tests.unit.spark.executor.test_aggregation import aggregate
+from tests.unit.services.kpl import UserRecord, aggregate
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -187,7 +187,8 @@ def test_a_bounded_read_is_in_order_through_a_reshard(stream: Stream, spark: Spa
 def test_aggregated_records_are_taken_apart_unless_told_not_to(
     stream: Stream, spark: SparkSession
 ) -> None:
-    data = aggregate([("a", b"1"), ("b", b"2"), ("a", b"3")])
+    written = [("a", b"1"), ("b", b"2"), ("a", b"3")]
+    data = aggregate([UserRecord(key, value) for key, value in written])
     stream.client.put_record(StreamName=stream.name, PartitionKey="x", Data=data)
     reader = (
         spark.read.format("kinesis")

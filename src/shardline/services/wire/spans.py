@@ -1,4 +1,4 @@
-"""Values that lie scattered in a body, checked and copied out for all records at once."""
+"""Values at known positions in a body, checked and copied out for all records at once."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _ZERO, _NINE = b"09"
 
 
 def stands_at(body: bytes, places: Places, literal: bytes) -> npt.NDArray[np.bool_]:
-    """Say for each place whether the literal stands there."""
+    """Return for each place whether the literal is there."""
     return column_is(windows_at(body, places, len(literal)), 0, literal)
 
 
 def column_is(windows: npt.NDArray[np.uint8], column: int, literal: bytes) -> npt.NDArray[np.bool_]:
-    """Say for each row whether the literal stands at this column, comparing words of bytes."""
+    """Return for each row whether the literal is at this column, comparing words of bytes."""
     count, width = windows.shape
     if not count:
         return np.ones(0, bool)
@@ -44,8 +44,8 @@ def column_is(windows: npt.NDArray[np.uint8], column: int, literal: bytes) -> np
 def places_of_each(body: bytes, literals: Sequence[bytes], begin: int) -> list[Places]:
     """Find every place of each literal, of at least two bytes, from a place on.
 
-    Only every so many bytes a pair is looked at: every literal is long enough to cover one. Which
-    of the literal's pairs that is says where it would begin; then it is compared as a whole.
+    A pair of bytes is looked at only every so many bytes: every literal is long enough to cover
+    one. The pair gives the place where the literal would begin, which is then compared.
     """
     stride = min(_MOST_STRIDE, *(len(literal) - 1 for literal in literals))
     stride -= stride % 2 if stride > 1 else 0  # even places are read faster
@@ -71,9 +71,9 @@ def places_of_each(body: bytes, literals: Sequence[bytes], begin: int) -> list[P
 
 @lru_cache(maxsize=32)
 def _offsets_by_pair(literal: bytes) -> list[npt.NDArray[np.uint8]]:
-    """Make tables of where in a literal each pair of bytes stands, plus one; 0 is nowhere.
+    """Return tables of the offset in a literal of each pair of bytes, plus one; 0 for none.
 
-    The second table holds where a pair stands again, and so on.
+    The second table holds the second offset of a pair that occurs twice, and so on.
     """
     tables: list[npt.NDArray[np.uint8]] = []
     seen: Counter[bytes] = Counter()
@@ -87,20 +87,20 @@ def _offsets_by_pair(literal: bytes) -> list[npt.NDArray[np.uint8]]:
 
 
 def windows_at(body: bytes, places: Places, size: int) -> npt.NDArray[np.uint8]:
-    """Copy out so many bytes at each place, one row each; those over the end start further left."""
+    """Copy out this many bytes at each place, one row each; at the end they start further left."""
     windows: npt.NDArray[Any] = np.ndarray((len(body) - size + 1,), f"V{size}", body, strides=(1,))
     return windows[np.minimum(places, len(windows) - 1)].view(np.uint8).reshape(-1, size)
 
 
-def words_at(body: bytes, places: Places, dtype: str) -> npt.NDArray[Any]:
+def words_at(body: bytes | pa.Buffer, places: Places, dtype: str) -> npt.NDArray[Any]:
     """Read a number at each place; one that would reach over the end is read further left."""
     size = np.dtype(dtype).itemsize
     words: npt.NDArray[Any] = np.ndarray((len(body) - size + 1,), dtype, body, strides=(1,))
     return words[np.minimum(places, len(words) - 1)]
 
 
-def copied_out(data: bytes, begins: Places, ends: Places) -> pa.Array:
-    """Copy out values, as an array that includes what lies between them and then leaves it out."""
+def copied_out(data: bytes | pa.Buffer, begins: Places, ends: Places) -> pa.Array:
+    """Copy out values: from an array that also has what lies between them, which is left out."""
     offsets = np.empty(2 * len(begins), np.int32)
     offsets[0::2], offsets[1::2] = begins, ends
     all_of_it = pa.Array.from_buffers(
@@ -115,7 +115,7 @@ def texts(body: bytes, begins: Places, ends: Places) -> pa.Array:
 
 
 def digits(rows: npt.NDArray[np.uint8]) -> pa.Array:
-    """Make texts of rows that are all digits. Raises `ValueError` for one that is not."""
+    """Return rows of digits as texts. Raises `ValueError` for a row with anything else."""
     texts_ = np.ascontiguousarray(rows)
     if len(texts_) and (texts_.min() < _ZERO or texts_.max() > _NINE):
         raise ValueError("a number is not of digits")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
-from shardline.spark.executor.aggregation import take_apart
+from shardline.services.aggregation import split_aggregated
 from shardline.spark.executor.columns import arrow_schema, with_origin
 from shardline.spark.executor.fencing import fenced
 from shardline.spark.executor.images import typed_images, with_typed_images
@@ -54,5 +54,5 @@ def _rows(
     stream = options.connection.address.partition("://")[2]
     apart = options.format == KINESIS and options.deaggregate
     for shard_id, page in read_ranges(options.connection, ranges):
-        records = take_apart(page, verify=options.verify_checksums) if apart else page
+        records = split_aggregated(page, verify=options.verify_checksums) if apart else page
         yield shard_id, with_origin(records, schema, stream=stream, shard_id=shard_id)
