@@ -61,7 +61,7 @@ class KinesisStream:
         self._address = address
         self._patience = patience or Patience()
         self._shards_per_page = shards_per_page
-        self._stream = (
+        self._stream: dict[str, Any] = (
             {"StreamARN": address.stream_arn}
             if address.stream_arn
             else {"StreamName": address.name}

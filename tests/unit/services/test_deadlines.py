@@ -55,12 +55,10 @@ def test_an_answer_that_trickles_in_is_given_up_at_the_read_time_out(part: str) 
 def test_the_time_that_a_caller_has_left_ends_a_call_before_its_read_time_out(
     answer: Callable[[socket.socket], None],
 ) -> None:
-    with (
-        RawServer(answer) as server,
-        time_left(1),
-        pytest.raises(ServiceUnreachable, match="Read timeout"),
-    ):
-        open_shard(asked(server, read_timeout_seconds=200))
+    with RawServer(answer) as server:
+        calls = asked(server, read_timeout_seconds=200)
+        with time_left(1), pytest.raises(ServiceUnreachable, match="Read timeout"):
+            open_shard(calls)
 
 
 def test_a_hanging_endpoint_respects_the_patience_that_was_asked_for() -> None:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 TIME: Final = pa.timestamp("us", tz="UTC")
-LAST_SECOND: Final = 253_402_300_799
-"""The last second of the year 9999: neither Python nor Arrow's users can show a later time."""
+LAST_SECOND: Final = 2**33
+"""In the year 2242. A number of JSON holds the microseconds of no later time."""
 
 KINESIS_COLUMNS: Final = pa.schema(
     [

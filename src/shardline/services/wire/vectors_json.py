@@ -204,10 +204,10 @@ def _numbers(body: bytes, begins: Places, ends: Places) -> pa.Array:
     size = int(ends[0] - begins[0])
     if size and (ends - begins == size).all():
         return digits(windows_at(body, begins, size))
-    texts_ = texts(body, begins, ends)
-    if not _are_plain(texts_):
+    numbers = texts(body, begins, ends)
+    if not (ends > begins).all() or not _are_digits(_offsets_and_bytes(numbers)[1]):
         raise ValueError("a sequence number is not of digits")
-    return texts_
+    return numbers
 
 
 def _are_plain(values: pa.Array) -> bool:
