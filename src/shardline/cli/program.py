@@ -25,7 +25,7 @@ from shardline.leases.port import TableUnavailable
 if TYPE_CHECKING:
     from logging import LogRecord
 
-_ARGUMENT = re.compile(r"\b(region|profile|endpoint_url)=…|\b((?:lease_)?endpoint_url)\b")
+_ARGUMENT = re.compile(r"\b(region|profile|endpoint_url|app)=…|\b((?:lease_)?endpoint_url)\b")
 _REPEATED_SECONDS = 10.0
 
 

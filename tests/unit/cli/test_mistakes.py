@@ -89,7 +89,7 @@ MISTAKES: list[tuple[str, int, str]] = [
     # a consumer
     ("run", USAGE, "Missing argument 'MODULE:CONSUMER'"),
     ("run consumers:Good", USAGE, "Missing option '--stream'"),
-    ("run consumers:Good --stream kinesis://orders {endpoint}", USAGE, "--app NAME"),
+    ("run consumers:Good --stream kinesis://orders {endpoint}", USAGE, "--app …"),
     ("run consumers {worker}", USAGE, "write MODULE:CONSUMER"),
     ("run consumer:Good {worker}", USAGE, "there is no consumer in this folder"),
     ("run consumers:God {worker}", USAGE, "did you mean Good or Picky?"),
@@ -105,7 +105,7 @@ MISTAKES: list[tuple[str, int, str]] = [
         SERVICE,
         "nothing",
     ),
-    ("run consumers:Good {worker} --start yesterday", USAGE, "--start: 'yesterday' is no position"),
+    ("run consumers:Good {worker} --start yesterday", USAGE, "'yesterday' is no start"),
     ("run consumers:Good {worker} --lease-table leases", USAGE, "sqlite:///FILE"),
     (
         "run consumers:Good {worker} --lease-table sqlite:////nowhere/a.db",
@@ -114,7 +114,6 @@ MISTAKES: list[tuple[str, int, str]] = [
     ),
     ("run consumers:Good {worker} --lease-seconds 1", USAGE, "--lease-seconds"),
     ("run consumers:Good {worker} --metrics-port {taken}", USAGE, "another --metrics-port"),
-    ("run consumers:Good --ephemeral --checkpoint c {ephemeral}", USAGE, "remembers nothing"),
     # the demo
     ("demo --seed x", USAGE, "--seed"),
     ("demo --slow", USAGE, "--slow"),
