@@ -22,6 +22,7 @@ _NARROW = 110
 _STYLES = {
     "open": "green",
     "readable": "green",
+    "halted": "red",
     "waiting": "yellow",
     "undiscovered": "magenta",
     "closed": "dim",

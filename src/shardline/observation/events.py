@@ -23,6 +23,7 @@ def events_between(before: Snapshot, after: Snapshot) -> tuple[Event, ...]:
         *_leases(before, after),
         *_workers(before, after),
         *_gaps(before, after),
+        *_halts(before, after),
     )
 
 
@@ -111,3 +112,11 @@ def _gaps(before: Snapshot, after: Snapshot) -> Iterator[Event]:
         if gap not in before.gaps:
             text = f"{short_shard_id(gap.shard_id)}: {gap.text}"
             yield Event(after.at, EventKind.GAP, text, (gap.shard_id,))
+
+
+def _halts(before: Snapshot, after: Snapshot) -> Iterator[Event]:
+    known = {shard.id for shard in before.shards if shard.halted}
+    for shard in after.shards:
+        if shard.halted and shard.id not in known:
+            text = f"{short_shard_id(shard.id)}: {shard.halted}"
+            yield Event(after.at, EventKind.HALTED, text, (shard.id,))

@@ -28,6 +28,7 @@ class EventKind(StrEnum):
     LEFT = "left"
     SILENT = "silent"
     GAP = "gap"
+    HALTED = "halted"
     NOTE = "note"
 
 
@@ -59,7 +60,7 @@ class ShardView:
     parents: tuple[str, ...]
     closed: bool
     state: str
-    """A value of `core.lineage.State`; without an application "open" or "closed"."""
+    """Of `core.lineage.State`, or "halted"; without an application "open" or "closed"."""
     waits_for: tuple[str, ...] = ()
     hash_start: float | None = None
     hash_end: float | None = None
@@ -69,6 +70,8 @@ class ShardView:
     owner: str | None = None
     epoch: int | None = None
     checkpoint: str | None = None
+    halted: str = ""
+    """Why no worker takes the shard until its lease is released by hand; empty if one may."""
     lag_seconds: float | None = None
     records_per_second: float | None = None
     tenures: tuple[Tenure, ...] = ()

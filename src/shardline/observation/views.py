@@ -40,20 +40,22 @@ def worker_views(
     observation: Observation, shards: Iterable[ShardView], silent_seconds: Mapping[str, float]
 ) -> tuple[WorkerView, ...]:
     """Return the workers that hold a lease or have a heartbeat, by name."""
-    by_owner: dict[str, list[ShardView]] = {beat.worker: [] for beat in observation.heartbeats}
+    beats = {beat.worker: beat for beat in observation.heartbeats}
+    by_owner: dict[str, list[ShardView]] = {worker: [] for worker in beats}
     for shard in shards:
         if shard.owner is not None:
             by_owner.setdefault(shard.owner, []).append(shard)
-    leaving = {beat.worker for beat in observation.heartbeats if beat.leaving}
     return tuple(
         WorkerView(
             name=owner,
             held=len(held),
-            lag_seconds=max(
-                (s.lag_seconds for s in held if s.lag_seconds is not None), default=None
+            lag_seconds=max(_not_none(s.lag_seconds for s in held), default=None),
+            records_per_second=(
+                sum(_not_none(s.records_per_second for s in held))
+                or (beats[owner].records_per_second if owner in beats else None)
+                or None
             ),
-            records_per_second=sum(_not_none(s.records_per_second for s in held)) or None,
-            leaving=owner in leaving,
+            leaving=owner in beats and beats[owner].leaving,
             silent_seconds=silent_seconds.get(owner, 0),
         )
         for owner, held in sorted(by_owner.items())
@@ -90,18 +92,14 @@ def _shard_view(standing: Standing, row: LeaseRow | None, observation: Observati
     closed = shard is None or shard.closed
     hash_range = shard.hash_range if shard else None
     lag = observation.lag_seconds.get(standing.shard_id)
-    if lag is None and standing.state is State.READABLE and row is not None and row.as_of:
-        lag = max(0.0, observation.at - row.as_of.timestamp())
+    if lag is None and standing.state is State.READABLE and row is not None:
+        lag = _lag_of(row, observation.at)
     opened = opened_at(shard, observation.stream_created_at) if shard else None
     return ShardView(
         id=standing.shard_id,
         parents=shard.parents if shard else (),
         closed=closed,
-        state=(
-            standing.state.value
-            if observation.rows is not None
-            else ("closed" if closed else "open")
-        ),
+        state=_state_of(standing, row, observation, closed=closed),
         waits_for=standing.waits_for if observation.rows is not None else (),
         hash_start=hash_range.start / (HASH_SPACE_END + 1) if hash_range else None,
         hash_end=(hash_range.end + 1) / (HASH_SPACE_END + 1) if hash_range else None,
@@ -110,9 +108,25 @@ def _shard_view(standing: Standing, row: LeaseRow | None, observation: Observati
         owner=row.lease_owner if row else None,
         epoch=row.epoch if row else None,
         checkpoint=position_text(row.checkpoint) if row else None,
+        halted=row.halted if row else "",
         lag_seconds=lag_within(lag, opened, observation.at),
         records_per_second=observation.records_per_second.get(standing.shard_id),
     )
+
+
+def _state_of(
+    standing: Standing, row: LeaseRow | None, observation: Observation, *, closed: bool
+) -> str:
+    if observation.rows is None:
+        return "closed" if closed else "open"
+    return "halted" if row is not None and row.halted else standing.state.value
+
+
+def _lag_of(row: LeaseRow, now: float) -> float | None:
+    """Return the lag that the owner reported or, of a shard without one, what may be unread."""
+    if row.lease_owner is not None and row.lag_ms is not None:
+        return row.lag_ms / 1000
+    return None if row.as_of is None else max(0.0, now - row.as_of.timestamp())
 
 
 def _not_none(numbers: Iterable[float | None]) -> list[float]:

@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from shardline.core.leasing.rows import released
+from shardline.core.leasing.rows import released_by_hand
 from shardline.errors import ConfigurationError, ShardlineError
 from shardline.observation.history import History
 from shardline.observation.observation import observe
@@ -114,7 +114,8 @@ class LiveWatch:
         stream_name = parse_address(self._address).stream_name
         rows = self._table.read_rows(self._app, stream_name, [shard_id])
         row = rows.get(shard_id)
-        if row is None or row.lease_owner is None:
-            raise ConfigurationError(f"nobody holds {shard_id}")
-        self._table.swap_row(released(row), row)
-        return f"released {shard_id}, which {row.lease_owner} held"
+        if row is None or (row.lease_owner is None and not row.halted):
+            raise ConfigurationError(f"nobody holds {shard_id}, and it is not halted")
+        self._table.swap_row(released_by_hand(row), row)
+        what = f"which {row.lease_owner} held" if row.lease_owner else "which was halted"
+        return f"released {shard_id}, {what}"

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from shardline.cli import app
-from shardline.core.leasing.rows import LeaseRow
+from shardline.core.leasing.rows import LeaseRow, halted
 from shardline.leases.address import open_table
 from shardline.local import Service
 
@@ -232,6 +232,21 @@ def test_a_command_whose_extra_is_missing_names_it(
     result = CliRunner().invoke(app, typed.split())
     assert result.exit_code == USAGE
     assert "pip install 'shardline[sql]'" in result.stderr
+
+
+def test_a_halted_shard_is_shown_and_released(names: dict[str, str]) -> None:
+    shard_id = "shardId-000000000000"
+    table = open_table(names["table"])
+    row = LeaseRow("shop", "orders", shard_id, datetime.now(UTC), epoch=1)
+    table.swap_row(halted(row, "its consumer raised"), None)
+    where = "kinesis://orders --app shop --lease-table {table}".format(**names)
+    shown = CliRunner().invoke(app, f"leases {where} {names['endpoint']}".split())
+    assert f"{shard_id} is halted: its consumer raised" in shown.output
+    released = CliRunner().invoke(app, f"leases release {where} --all --yes".split())
+    assert released.exit_code == 0
+    assert "(halted: its consumer raised)" in released.output
+    assert table.read_rows("shop", "orders", [shard_id])[shard_id].halted == ""
+    table.close()
 
 
 def test_nothing_is_done_without_a_yes(names: dict[str, str]) -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from shardline.core.leasing.rows import Heartbeat, LeaseRow, finished, released, taken
+from shardline.core.leasing.rows import Heartbeat, LeaseRow, finished, halted, released, taken
 from shardline.core.shards import HASH_SPACE_END, HashRange, SequenceNumber, Shard
 from shardline.observation.history import History
 from shardline.observation.observation import Observation
@@ -98,6 +98,10 @@ class Situation:
     def lose(self, shard_id: str, gap: str) -> None:
         with self._lock:
             self._rows[shard_id] = replace(self._rows[shard_id], gap=gap)
+
+    def halt(self, shard_id: str, reason: str) -> None:
+        with self._lock:
+            self._rows[shard_id] = halted(self._rows[shard_id], reason)
 
     def beat(self, owner: str) -> None:
         with self._lock:

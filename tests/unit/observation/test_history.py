@@ -134,6 +134,14 @@ def test_a_gap_is_one_event() -> None:
     assert events_of(situation) == [("gap", "…000: records after 7 are gone")]
 
 
+def test_a_shard_that_is_halted_is_one_event() -> None:
+    situation = Situation(1)
+    situation.snapshot()
+    situation.halt(situation.shard_ids()[0], "its consumer raised")
+    situation.snapshot()
+    assert events_of(situation) == [("halted", "…000: its consumer raised")]
+
+
 def test_memory_is_bounded() -> None:
     situation = Situation(1)
     shard = situation.shard_ids()[0]

@@ -64,6 +64,30 @@ def test_a_known_unfinished_shard_that_is_not_listed_is_still_shown() -> None:
     ]
 
 
+def test_a_halted_shard_is_shown_with_its_reason() -> None:
+    rows = (row("l", halted="its consumer raised ValueError", epoch=2),)
+    (left,) = shard_views(Observation(NOW, (replace(LEFT, parents=()),), rows=rows))
+    assert (left.state, left.halted) == ("halted", "its consumer raised ValueError")
+
+
+def test_the_lag_of_an_owned_shard_is_what_its_owner_reported() -> None:
+    """A shard without news reports rarely: the time since then is no lag."""
+    as_of = datetime.fromtimestamp(NOW - 500, UTC)
+    root = replace(LEFT, parents=())
+    for owner, lag in (("w/1", 1.5), (None, 500.0)):
+        rows = (row("l", lease_owner=owner, lag_ms=1500, as_of=as_of, epoch=1),)
+        assert shard_views(Observation(NOW, (root,), rows=rows))[0].lag_seconds == lag
+
+
+def test_the_rate_of_a_worker_is_that_of_its_heartbeat_unless_it_was_measured() -> None:
+    beat = Heartbeat("app", "orders", "a/1", records_per_second=7)
+    rows = (row("l", lease_owner="a/1", epoch=1),)
+    for measured, rate in (({}, 7), ({"l": 3.0}, 3.0)):
+        seen = Observation(NOW, (LEFT,), rows=rows, heartbeats=(beat,), records_per_second=measured)
+        (worker,) = worker_views(seen, shard_views(seen), {})
+        assert worker.records_per_second == rate
+
+
 def test_workers_are_those_who_hold_and_those_who_beat() -> None:
     observation = Observation(
         NOW,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
 
+from shardline.core.leasing.rows import LeaseRow, halted
 from shardline.core.promise import Verdict
 from shardline.errors import ConfigurationError, StreamNotFound
+from shardline.leases.memory import MemoryLeaseTable
 from shardline.local import Service
 from shardline.observation.watch import LiveWatch
 from shardline.services.access import Access
@@ -62,6 +65,19 @@ def test_notes_and_a_verdict_are_shown(watch: LiveWatch) -> None:
 def test_without_leases_there_is_nothing_to_release(watch: LiveWatch) -> None:
     with pytest.raises(ConfigurationError, match="--lease-table"):
         watch.release("shardId-000000000000")
+
+
+def test_a_halted_shard_is_released_so_that_a_worker_may_take_it(service: Service) -> None:
+    stream = connect("kinesis://orders", Access(endpoint_url=service.endpoint_url))
+    table = MemoryLeaseTable()
+    row = LeaseRow("billing", "orders", "s", datetime.now(UTC))
+    table.swap_row(halted(row, "its consumer raised"), None)
+    watch = LiveWatch("kinesis://orders", stream, table, "billing")
+    assert watch.release("s") == "released s, which was halted"
+    assert table.read_rows("billing", "orders", ["s"])["s"].halted == ""
+    with pytest.raises(ConfigurationError, match="nobody holds s"):
+        watch.release("s")
+    stream.close()
 
 
 def test_snapshots_from_several_threads_have_each_event_once(

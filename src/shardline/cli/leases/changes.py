@@ -107,5 +107,8 @@ def with_checkpoint(row: "LeaseRow", position: "Position") -> "LeaseRow":
         given_to=None,
         as_of=None,
         gap="",
+        halted="",
+        starts=0,
+        lag_ms=None,
         lease_count=row.lease_count + 1,
     )

@@ -100,22 +100,27 @@ def release(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Take leases away from their owners, so that other workers take them.
+    """Take leases away from their owners, and let halted shards be taken again.
 
     Nothing is lost: the next owner starts at the checkpoint. What the old one had delivered after
     it is delivered again.
     """
     from shardline.cli.leases.changes import apply_changes, select_rows
-    from shardline.core.leasing.rows import released
+    from shardline.core.leasing.rows import released_by_hand
     from shardline.services.access import Access
 
     access = Access(region=region, profile=profile)
     with _open(app, lease_table, access, lease_endpoint_url) as table:
-        rows = [
-            row for row in select_rows(table, app, stream, shards, everything) if row.lease_owner
+        selected = select_rows(table, app, stream, shards, everything)
+        rows = [row for row in selected if row.lease_owner or row.halted]
+        lines = [
+            f"release {row.shard_id} "
+            + (f"from {row.lease_owner}" if row.lease_owner else f"(halted: {row.halted})")
+            for row in rows
         ]
-        lines = [f"release {row.shard_id} from {row.lease_owner}" for row in rows]
-        apply_changes(table, rows, released, lines, dry_run=dry_run, yes=yes, as_json=as_json)
+        apply_changes(
+            table, rows, released_by_hand, lines, dry_run=dry_run, yes=yes, as_json=as_json
+        )
 
 
 def reset(

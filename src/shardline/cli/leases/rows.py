@@ -33,6 +33,9 @@ def render(
             printable(view.checkpoint or "–"),
         )
     console.print(leases)
+    for view in views:
+        if view.halted:
+            console.print(f"{printable(view.id)} is halted: {printable(view.halted)}")
     for worker in workers:
         leaving = ", leaving" if worker.leaving else ""
         known = worker.lag_seconds is not None

@@ -91,12 +91,15 @@ export function showWorkers(workers) {
 
 export function showTrouble(snapshot, payloads) {
   const letters = snapshot.dead_letters.map((letter) => ({ ...letter, payload: payloads.get(letterKey(letter)) ?? letter.payload }));
-  const written = JSON.stringify([snapshot.gaps, letters]);
+  const written = JSON.stringify([snapshot.gaps, letters, snapshot.shards.filter((s) => s.halted).map((s) => [s.id, s.halted])]);
   const list = at("trouble-list");
-  at("trouble").hidden = snapshot.gaps.length + snapshot.dead_letters.length === 0;
+  const halted = snapshot.shards.filter((shard) => shard.halted);
+  at("trouble").hidden = snapshot.gaps.length + snapshot.dead_letters.length + halted.length === 0;
   if (list.dataset.written === written) return;
   list.dataset.written = written;
   list.replaceChildren(
+    ...halted.slice(0, 50).map((shard) => element("li", {},
+      element("strong", { text: "halted" }), element("span", { class: "mono", text: shard.id }), element("span", { text: shard.halted }))),
     ...snapshot.gaps.slice(0, 50).map((gap) => element("li", {},
       element("strong", { text: "gap" }), element("span", { class: "mono", text: gap.shard_id }), element("span", { text: gap.text }))),
     ...letters.slice(-50).toReversed().map((letter) => element("li", {},
@@ -105,7 +108,7 @@ export function showTrouble(snapshot, payloads) {
   );
 }
 
-const SIGNS = { split: "≺", merged: "≻", continued: "→", closed: "■", taken: "+", "handed over": "⇄", released: "−", drained: "✓", joined: "●", left: "○", silent: "…", gap: "!", note: "·" };
+const SIGNS = { split: "≺", merged: "≻", continued: "→", closed: "■", taken: "+", "handed over": "⇄", released: "−", drained: "✓", joined: "●", left: "○", silent: "…", gap: "!", halted: "‖", note: "·" };
 const seen = new Set();
 
 // Only new lines are added, so that a screen reader announces each event once.
@@ -130,7 +133,7 @@ export function showDetails(snapshot, selectedId, { choose, act, actions }) {
   const shard = snapshot.shards.find((s) => s.id === selectedId);
   panel.hidden = !shard;
   if (!shard) return;
-  const facts = [["state", stateWords(shard)], ["owner", shard.owner ?? "–"], ["epoch", shard.epoch ?? "–"], ["checkpoint", shard.checkpoint ?? "–"],
+  const facts = [["state", stateWords(shard)], ["owner", shard.owner ?? "–"], ...(shard.halted ? [["halted", shard.halted]] : []), ["epoch", shard.epoch ?? "–"], ["checkpoint", shard.checkpoint ?? "–"],
     ["lag", duration(shard.lag_seconds)], ["records/s", rate(shard.records_per_second)],
     ["hash range", shard.hash_start === null ? "not published" : `${percent(shard.hash_start)} to ${percent(shard.hash_end)}`],
     ["opened", shard.opened_at === null ? "not known" : new Date(shard.opened_at * 1000).toLocaleString("en-GB")],
@@ -153,7 +156,7 @@ export function showDetails(snapshot, selectedId, { choose, act, actions }) {
       return button;
     }))),
   );
-  if (actions.includes("release") && shard.owner) panel.append(releaseForm(shard, act, typed));
+  if (actions.includes("release") && (shard.owner || shard.halted)) panel.append(releaseForm(shard, act, typed));
   if (inside) [...panel.querySelectorAll("[data-name]")].find((node) => node.dataset.name === inside)?.focus();
 }
 
