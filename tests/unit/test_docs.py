@@ -124,6 +124,25 @@ def test_every_metric_is_listed() -> None:
     assert [name for name in names if f"`{name}`" not in page] == []
 
 
+def test_every_file_that_the_design_names_is_there_and_every_folder_is_named() -> None:
+    """Files of a row of the map are relative to the folder that begins the row."""
+    source = ROOT / "src/shardline"
+    page = (ROOT / "docs/design.md").read_text(encoding="utf-8")
+    text, _, code_map = page.partition("## Map of the code")
+    named = [(source, path) for path in re.findall(r"`(\w+/[\w/]*(?:\.py)?)`", text)]
+    rows = re.findall(r"^\| `([\w/]+/)` \|(.*)$", code_map, re.MULTILINE)
+    for folder, row in rows:
+        named += [(source / folder, path) for path in re.findall(r"`([\w/]+(?:\.py|/))`", row)]
+    missing = [
+        f"{folder}/{path}"
+        for folder, path in named
+        if not (folder / path).exists() and not (ROOT / path).exists()
+    ]
+    assert missing == []
+    folders = {path.parent.name for path in source.glob("*/__init__.py")}
+    assert folders - {folder.split("/")[0] for folder, _ in rows} == set()
+
+
 def unknown_names(source: str) -> list[str]:
     """Return what a piece of Python takes from shardline that is not there."""
     unknown = []
