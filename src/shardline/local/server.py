@@ -31,10 +31,13 @@ logger = logging.getLogger(__name__)
 
 MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
 _HANG_POLL_SECONDS: Final = 0.01
-_WITHOUT_TYPE: Final = web.ResponseKey("without_type", bool)
 _EXPOSED_HEADERS: Final = (
     "x-amzn-RequestId,x-amzn-ErrorType,x-amz-request-id,x-amz-id-2,x-amzn-ErrorMessage,Date"
 )
+
+
+class _UntypedResponse(web.Response):
+    """An answer without a content type, which aiohttp would add."""
 
 
 class _Cut(Exception):
@@ -195,14 +198,13 @@ def _shard_of(call: Call) -> str | None:
 
 
 def _response(body: bytes, status: int, headers: dict[str, str]) -> web.Response:
-    response = web.Response(body=body, status=status, headers=headers)
-    response[_WITHOUT_TYPE] = "Content-Type" not in headers
-    return response
+    kind = web.Response if "Content-Type" in headers else _UntypedResponse
+    return kind(body=body, status=status, headers=headers)
 
 
 async def drop_content_type(_http: web.Request, response: web.StreamResponse) -> None:
     """Remove the content type that aiohttp adds where AWS sends none."""
-    if response.get(_WITHOUT_TYPE):
+    if isinstance(response, _UntypedResponse):
         del response.headers["Content-Type"]
 
 
