@@ -339,3 +339,116 @@ def test_a_disk_that_takes_no_more_stops_the_service_from_acknowledging(tmp_path
             client.describe_stream_summary(StreamName=STREAM)
     with Service(file=tmp_path / "a.db") as service:
         assert everything(service.client())["held"] == {"shardId-000000000000": []}
+
+
+# --- permissions, damage, a full disk ---------------------------------------------------------
+
+
+@pytest.mark.req("E-05")
+def test_the_file_belongs_to_its_owner_alone(tmp_path: Path) -> None:
+    file = tmp_path / "a.db"
+    before = os.umask(0)
+    try:
+        with Service(file=file) as service:
+            service.create_stream(STREAM)
+            modes = {each.name: each.stat().st_mode & 0o777 for each in tmp_path.iterdir()}
+    finally:
+        os.umask(before)
+    assert set(modes.values()) == {0o600}, modes
+    file.chmod(0o644)
+    Service(file=file).stop()
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.req("E-05")
+@pytest.mark.parametrize("name", ["a.db", "a.db-wal", "a.db-shm", "a.db-journal"])
+def test_no_file_is_opened_through_a_symbolic_link(tmp_path: Path, name: str) -> None:
+    target = tmp_path / "precious"
+    target.write_bytes(b"untouched")
+    (tmp_path / name).symlink_to(target)
+    with pytest.raises(ConfigurationError, match=rf"{name} is a symbolic link"):
+        Service(file=tmp_path / "a.db")
+    assert target.read_bytes() == b"untouched"
+
+
+def damage(file: Path, statement: str) -> None:
+    with sqlite3.connect(file) as database:
+        database.execute(statement)
+    database.close()
+
+
+@pytest.mark.req("E-05")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE entries SET content = x'c1'",
+        "UPDATE entries SET content = x'c0'",
+        "UPDATE entries SET kind = 'other'",
+        "UPDATE entries SET at_ms = 9e18 WHERE place = 2",
+        "UPDATE entries SET at_ms = 'x'",
+        "DELETE FROM entries WHERE place = 1",
+        "DROP TABLE entries",
+    ],
+)
+def test_a_damaged_journal_is_one_line_that_says_what_to_do(tmp_path: Path, statement: str) -> None:
+    file = tmp_path / "a.db"
+    with Service(file=file) as service:
+        service.create_stream(STREAM)
+        service.client().put_record(StreamName=STREAM, PartitionKey="a", Data=b"1")
+    damage(file, statement)
+    if statement.startswith("DROP"):
+        damage(file, "CREATE TABLE entries (place TEXT)")
+    with pytest.raises(ConfigurationError) as refused:
+        Service(file=file)
+    line = str(refused.value)
+    assert re.fullmatch(
+        r"cannot (open|restore) .*a\.db: .*: move it away, or use another file", line
+    )
+    # It is not locked, and what was in it is not destroyed.
+    sqlite3.connect(file, timeout=0).execute("SELECT count(*) FROM entries").fetchone()
+
+
+@pytest.mark.req("E-05")
+def test_a_file_that_is_no_journal_is_refused_and_kept(tmp_path: Path) -> None:
+    file = tmp_path / "a.db"
+    file.write_bytes(b"a letter to my aunt, and not a database at all " * 100)
+    with pytest.raises(ConfigurationError, match="move it away, or use another file"):
+        Service(file=file)
+    assert file.read_bytes().startswith(b"a letter")
+
+
+@pytest.mark.req("E-06")
+def test_after_a_full_disk_it_goes_on_and_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
+    file = tmp_path / "a.db"
+    with Service(file=file) as service:
+        service.create_stream(STREAM)
+        client = client_of(service.endpoint_url)
+        journal = service._journal
+        assert journal is not None
+
+        def write(data: bytes) -> None:
+            client.put_record(StreamName=STREAM, PartitionKey="a", Data=data)
+            acknowledged.append(data)
+
+        def fill() -> None:
+            for number in range(200):
+                write(b"%d" % number + bytes(10_000))
+
+        acknowledged: list[bytes] = []
+        write(b"before")
+        (pages,) = journal._database.execute("PRAGMA page_count").fetchone()
+        journal._database.execute(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(ClientError, match=r"InternalFailure.*free space"):
+            fill()
+        for _ in range(20):
+            with pytest.raises(ClientError, match="free space"):
+                write(b"refused" + bytes(10_000))
+        with pytest.raises(ClientError, match="free space"):
+            client.list_streams()
+        assert len(journal._pending) <= 1  # nothing piles up in memory
+        journal._database.execute("PRAGMA max_page_count = 1000000")
+        write(b"after")
+    with Service(file=file) as service:
+        [held] = everything(service.client())["held"].values()
+        data = [each["Data"] for each in held]
+        assert [each for each in data if each in acknowledged] == acknowledged

@@ -8,7 +8,7 @@ import os
 import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -17,7 +17,7 @@ from shardline.errors import ConfigurationError
 from shardline.local.refusals import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
     from pathlib import Path
 
 _logger = logging.getLogger(__name__)
@@ -61,11 +61,12 @@ class Journal:
         except sqlite3.Error as error:
             raise ConfigurationError(f"cannot open {path}: {_advice(error)}") from None
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Generator[Entry]:
         """Yield every entry of the file in order."""
         rows = self._database.execute("SELECT place, at_ms, kind, content FROM entries ORDER BY 1")
-        for place, at_ms, kind, content in rows:
-            yield Entry(place, at_ms, kind, msgspec.msgpack.decode(content))
+        with closing(rows):
+            for place, at_ms, kind, content in rows:
+                yield Entry(place, at_ms, kind, msgspec.msgpack.decode(content))
 
     def replace(self, place: int, content: Any) -> None:
         """Replace the content of an entry. It is written with the next commit."""

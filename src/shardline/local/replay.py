@@ -6,6 +6,7 @@ Operations are executed again at their original time; records go back to their o
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,12 +55,13 @@ def restore(journal: Journal, clock: Clock, kinesis: Kinesis, tables: Tables) ->
     try:
         written: list[tuple[Entry, Stream]] = []
         latest_ms = 0
-        for entry in journal.entries():
-            latest_ms = max(latest_ms, entry.at_ms)
-            stream = _apply(entry, kinesis, tables)
-            if stream is not None:
-                written.append((entry, stream))
-            applied += 1
+        with closing(journal.entries()) as entries:
+            for entry in entries:
+                latest_ms = max(latest_ms, entry.at_ms)
+                stream = _apply(entry, kinesis, tables)
+                if stream is not None:
+                    written.append((entry, stream))
+                applied += 1
         lag_ms = latest_ms - clock.now_ms()
         if lag_ms > 0:  # the clock had been advanced
             clock.advance(lag_ms / 1000)

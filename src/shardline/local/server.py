@@ -205,7 +205,7 @@ def _response(body: bytes, status: int, headers: dict[str, str]) -> web.Response
 async def drop_content_type(_http: web.Request, response: web.StreamResponse) -> None:
     """Remove the content type that aiohttp adds where AWS sends none."""
     if isinstance(response, _UntypedResponse):
-        del response.headers["Content-Type"]
+        response.headers.popall("Content-Type", None)
 
 
 async def _cut_in_body(

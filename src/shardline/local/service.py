@@ -43,6 +43,7 @@ REGION: Final = "us-east-1"
 LOOPBACK: Final = "127.0.0.1"
 _BACKLOG: Final = 512
 _STOP_SECONDS: Final = 10.0
+_CUT_RETRIES: Final = 5
 
 
 class Service:
@@ -111,8 +112,12 @@ class Service:
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
     def client(self, service_name: str = "kinesis", config: Config | None = None) -> Any:
-        """Return a boto3 client for this service: "kinesis" or "dynamodbstreams"."""
-        return boto3.client(
+        """Return a boto3 client for this service: "kinesis" or "dynamodbstreams".
+
+        boto3 takes an answer that was cut for a whole one without members. This client repeats
+        the call instead.
+        """
+        client = boto3.client(
             service_name,
             endpoint_url=self.endpoint_url,
             region_name=REGION,
@@ -120,6 +125,8 @@ class Service:
             aws_secret_access_key="local",  # noqa: S106 - any will do
             config=config,
         )
+        client.meta.events.register("needs-retry.*", _retry_cut_answer)
+        return client
 
     def shard_counts(self) -> dict[str, int]:
         """Return the Kinesis streams with the number of shards that each has or will have."""
@@ -193,6 +200,15 @@ class Service:
     async def _start(self) -> None:
         await self._runner.setup()
         await web.SockSite(self._runner, self._socket, backlog=_BACKLOG).start()
+
+
+def _retry_cut_answer(response: Any, attempts: int, **_: Any) -> float | None:
+    """Return the pause before a repeated call if its answer is incomplete, else None."""
+    if response is None or attempts > _CUT_RETRIES:
+        return None
+    http, _parsed = response
+    length = http.headers.get("Content-Length")
+    return 0.0 if length is not None and len(http.content) < int(length) else None
 
 
 async def _cancel_others() -> None:
