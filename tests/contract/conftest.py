@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def shardline_local() -> Iterator[Service]:
-    with Service() as service:
+    with Service(strict=True) as service:
         yield service
 
 

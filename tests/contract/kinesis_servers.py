@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from botocore.config import Config
+
 from shardline.core.shards import SequenceNumber
 from shardline.local.kinesis.twin import KinesisTwin
 from shardline.services.access import Access, make_client
@@ -36,6 +38,9 @@ SERVERS: Final = (
 
 PATIENCE: Final = Patience(total_seconds=5)
 """Some servers answer bad requests with a 500: no test should wait two minutes for that."""
+
+
+PATIENT: Final = Config(retries={"mode": "standard", "total_max_attempts": 10})
 
 
 class KinesisUnderTest(Protocol):
@@ -160,12 +165,15 @@ def new_stream(
         return
     if server == "aws":
         access = Access()
+        client = make_client("kinesis", access)
     elif server in ("shardline", "shardline_cbor"):
         running: Service = request.getfixturevalue("shardline_local")
         access = Access(endpoint_url=running.endpoint_url)
+        # It is strict: producer and operator have to be patient.
+        client = running.client("kinesis", PATIENT)
     else:
         access = Access(endpoint_url=request.getfixturevalue(server).endpoint_url)
-    client = make_client("kinesis", access)
+        client = make_client("kinesis", access)
     name = f"contract-{uuid.uuid4().hex[:12]}"
     client.create_stream(StreamName=name, ShardCount=shards)
     wire = "cbor" if server == "shardline_cbor" else "json"

@@ -21,6 +21,18 @@ NewStream = Callable[..., KinesisUnderTest]
 pytestmark = pytest.mark.parametrize("server", SERVERS)
 
 
+def closed_shard(stream: KinesisUnderTest, shard_id: str) -> Shard:
+    """Return a closed shard as soon as a listing shows it closed."""
+    found: list[Shard] = []
+
+    def is_closed() -> bool:
+        found[:] = [shards_of(stream)[shard_id]]
+        return found[0].closed
+
+    wait_until(is_closed, f"{shard_id} is listed as closed")
+    return found[0]
+
+
 def shards_of(stream: KinesisUnderTest) -> dict[str, Shard]:
     return {shard.id: shard for shard in stream.service.list_shards()}
 
@@ -31,7 +43,13 @@ def only_shard(stream: KinesisUnderTest) -> str:
 
 
 def children_of(stream: KinesisUnderTest, parent: str) -> list[Shard]:
-    found = [shard for shard in stream.service.list_shards() if parent in shard.parents]
+    found: list[Shard] = []
+
+    def is_listed() -> bool:  # a listing may be stale, and the next one too
+        found[:] = [shard for shard in stream.service.list_shards() if parent in shard.parents]
+        return bool(found)
+
+    wait_until(is_listed, f"children of {parent}")
     return sorted(found, key=lambda shard: shard.hash_range.start if shard.hash_range else 0)
 
 
@@ -235,8 +253,7 @@ def test_a_split_opens_two_children_in_the_place_of_their_parent(kinesis: NewStr
     stream.split(parent)
     after = stream.put("k", b"after")
     left, right = children_of(stream, parent)
-    old = shards_of(stream)[parent]
-    assert old.closed
+    old = closed_shard(stream, parent)
     assert not left.closed
     assert not right.closed
     assert left.parents == right.parents == (parent,)
@@ -269,7 +286,8 @@ def test_a_merge_opens_one_child_of_both_parents(kinesis: NewStream) -> None:
     assert len(child.parents) == 2
     assert child.hash_range is not None
     assert (child.hash_range.start, child.hash_range.end) == (0, HASH_SPACE_END)
-    assert all(shards_of(stream)[parent.id].closed for parent in (left, right))
+    for parent in (left, right):
+        closed_shard(stream, parent.id)
     assert later > max(numbers)
 
 
@@ -309,7 +327,7 @@ def test_the_ending_number_is_a_bound_that_nothing_may_rely_on(kinesis: NewStrea
     parent = only_shard(stream)
     number = stream.put("k", b"last")
     stream.split(parent)
-    last = shards_of(stream)[parent].last
+    last = closed_shard(stream, parent).last
     assert last is not None
     assert last >= number
     try:
