@@ -68,6 +68,20 @@ class OverTheWire:
 
 
 @dataclass
+class OurTable(OverTheWire):
+    """A table of the embedded service, whose shards can be split."""
+
+    tables: Tables
+
+    def split(self, shard_id: str) -> list[str]:
+        return self.tables.split(self.name, shard_id).children
+
+    def roll(self, shard_id: str) -> str:
+        [child] = self.tables.roll(self.name, shard_id).children
+        return child
+
+
+@dataclass
 class OnlyItsStream:
     """A table of ours, which consists of nothing but its stream."""
 
@@ -120,13 +134,12 @@ def new_table(server: str, request: pytest.FixtureRequest) -> Iterator[TableUnde
         tables.create_table(name)
         yield OnlyItsStream(tables, name, DynamoDBTwin(tables, name))
         return
+    local: Service | None = None
     if server == "shardline":
-        local: Service = request.getfixturevalue("shardline_local")
-        local.tables.create_table(name)
-        access = Access(endpoint_url=local.endpoint_url)
-        yield OnlyItsStream(local.tables, name, connect(access, f"dynamodb://{name}"), access)
-        return
-    url = None if server == "aws" else request.getfixturevalue(server).endpoint_url
+        local = request.getfixturevalue("shardline_local")
+        url = local.endpoint_url
+    else:
+        url = None if server == "aws" else request.getfixturevalue(server).endpoint_url
     access = Access(endpoint_url=url)
     client = make_client("dynamodb", access)
     client.create_table(
@@ -137,6 +150,8 @@ def new_table(server: str, request: pytest.FixtureRequest) -> Iterator[TableUnde
         StreamSpecification={"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"},
     )
     table = OverTheWire(client, access, name)
+    if local is not None:
+        table = OurTable(client, access, name, local.tables)
     try:
         wait_until(
             lambda: client.describe_table(TableName=name)["Table"]["TableStatus"] == "ACTIVE",

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 CREATED = datetime(2026, 11, 1, 12, 30, 1, 250_000, tzinfo=UTC)
 LATER = CREATED + timedelta(days=1)
-HOMES = ["memory", "sqlite", "postgresql", "dynamodb local", "ministack"]
+HOMES = ["memory", "sqlite", "postgresql", "shardline local", "dynamodb local", "ministack"]
 
 
 @pytest.fixture(params=HOMES)

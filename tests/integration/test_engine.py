@@ -20,6 +20,7 @@ from pydantic import BaseModel
 
 import shardline
 from shardline.errors import ConfigurationError, ItemMismatch, ServiceError, ServiceUnreachable
+from shardline.local import Service
 from tests import servers
 
 if TYPE_CHECKING:
@@ -33,9 +34,16 @@ DEADLINE_SECONDS = 30
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "change_streams.py"
 
 
-@pytest.fixture
-def engine(dynamodb_local: Endpoint) -> Iterator[shardline.Engine]:
-    with shardline.Engine(endpoint_url=dynamodb_local.endpoint_url) as engine:
+@pytest.fixture(scope="module")
+def shardline_local() -> Iterator[Service]:
+    with Service() as service:
+        yield service
+
+
+@pytest.fixture(params=["shardline_local", "dynamodb_local"])
+def engine(request: pytest.FixtureRequest) -> Iterator[shardline.Engine]:
+    server: Endpoint | Service = request.getfixturevalue(request.param)
+    with shardline.Engine(endpoint_url=server.endpoint_url) as engine:
         yield engine
 
 
@@ -291,7 +299,7 @@ def test_errors_are_one_line_that_says_what_to_do(
     caplog.set_level(logging.CRITICAL)
     User = user_model()  # noqa: N806
     user = User(id=uuid.uuid4(), email="a@b.c")
-    with pytest.raises(ConfigurationError, match=r"engine.bind\(…\)` makes missing tables"):
+    with pytest.raises(ConfigurationError, match=r"engine.bind\(…\)` creates missing tables"):
         engine.save(user)
     with pytest.raises(ConfigurationError, match="the key is id, not email"):
         engine.load(User, email="a@b.c")
@@ -307,18 +315,19 @@ def test_errors_are_one_line_that_says_what_to_do(
 
 
 @pytest.mark.req("C-01", "C-02", "C-03", "C-07", "C-08")
-@pytest.mark.usefixtures("dynamodb_local")  # Skips where there is none.
-def test_the_example_of_the_documentation_runs_and_prints_what_it_says() -> None:
-    # A server of its own, where nobody else has a table of that name.
-    with servers.dynamodb_local() as server:
-        ran = subprocess.run(
-            [sys.executable, str(EXAMPLE)],
-            env=os.environ | {"AWS_ENDPOINT_URL": server.endpoint_url},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+@pytest.mark.parametrize("server", ["shardline local", "dynamodb_local"])
+def test_the_example_of_the_documentation_runs_and_prints_what_it_says(
+    server: str, request: pytest.FixtureRequest
+) -> None:
+    example = [sys.executable, str(EXAMPLE)]
+    if server == "shardline local":
+        command = Path(sys.executable).with_name("shardline")
+        ran = _run([str(command), "local", "--", *example])
+    else:
+        request.getfixturevalue(server)  # Skips where there is none.
+        # A server of its own, where nobody else has a table of that name.
+        with servers.dynamodb_local() as own:
+            ran = _run(example, AWS_ENDPOINT_URL=own.endpoint_url)
     assert ran.returncode == 0, ran.stderr
     lines = ran.stdout.splitlines()
     made = r"User\(id=(UUID\('[0-9a-f-]{36}'\)), email='user@domain\.com', verified=False\)"
@@ -333,3 +342,14 @@ def test_the_example_of_the_documentation_runs_and_prints_what_it_says() -> None
         f"modify {{'id': {first[1]}}}",
         f"user {new} deleted, now None",
     ]
+
+
+def _run(command: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )

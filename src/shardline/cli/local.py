@@ -1,8 +1,10 @@
-"""`shardline local`: runs the embedded service until it is interrupted."""
+"""`shardline local`: runs the embedded service until it is interrupted, or for one command."""
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
 import threading
 from pathlib import Path  # noqa: TC003 - typer reads it
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,10 +19,11 @@ if TYPE_CHECKING:
     from shardline.local.service import Service
 
 _WELCOME = """\
-shardline local listens on {url}: Kinesis and DynamoDB Streams, {storage}.
+shardline local listens on {url}: Kinesis, DynamoDB and DynamoDB Streams, {storage}.
 {streams}
 For your shell:
   export AWS_ENDPOINT_URL_KINESIS={url}
+  export AWS_ENDPOINT_URL_DYNAMODB={url}
   export AWS_ENDPOINT_URL_DYNAMODB_STREAMS={url}
   export AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local AWS_DEFAULT_REGION={region}
 
@@ -37,8 +40,25 @@ With the AWS CLI:
 Press Ctrl-C to stop."""
 
 
+_PORT = 4567
+
+
 def local(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 selects a free port.")] = 4567,
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="-- COMMAND", help="Run this program against the service, then stop."
+        ),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            help=f"0 selects a free port. Default: {_PORT}, or 0 with a command.",
+            show_default=False,
+        ),
+    ] = None,
     host: Annotated[
         str,
         typer.Option(help="Outside loopback, every client that can connect has full access."),
@@ -72,7 +92,7 @@ def local(
         bool, typer.Option("--json", help="Print one line of JSON when the service is ready.")
     ] = False,
 ) -> None:
-    """Run Kinesis and DynamoDB Streams on this machine, without AWS."""
+    """Run Kinesis, DynamoDB and DynamoDB Streams on this machine, without AWS."""
     stopped = threading.Event()
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
@@ -88,11 +108,15 @@ def local(
         "allowed_hosts": allow_host or (),
         "file": file,
     }
+    if port is None:
+        port = 0 if command else _PORT
     with _start(host, port, options) as service:
         existing = service.shard_counts()
         for name, count in wanted:
             if name not in existing:
                 service.create_stream(name, count)
+        if command:
+            raise typer.Exit(_run(command, service))
         if as_json:
             _print_ready(service, file)
         else:
@@ -110,6 +134,27 @@ def _start(host: str, port: int, options: dict[str, Any]) -> Service:
             f"{error.name} is not installed: pip install 'shardline[local]'"
         ) from None
     return Service(host, port, **options)
+
+
+def _run(command: list[str], service: Service) -> int:
+    """Run a program with an environment that leads to the service; return its exit code."""
+    from shardline.local.service import REGION
+
+    url = service.endpoint_url
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
+        "AWS_ENDPOINT_URL_KINESIS": url,
+        "AWS_ENDPOINT_URL_DYNAMODB": url,
+        "AWS_ENDPOINT_URL_DYNAMODB_STREAMS": url,
+        "AWS_ACCESS_KEY_ID": "local",
+        "AWS_SECRET_ACCESS_KEY": "local",
+        "AWS_DEFAULT_REGION": REGION,
+    }
+    try:
+        ran = subprocess.run(command, env=environment, check=False)  # noqa: S603 - what the user names
+        return ran.returncode
+    except OSError as error:
+        raise ConfigurationError(f"cannot run {command[0]}: {error.strerror}") from None
 
 
 def _name_and_count(text: str) -> tuple[str, int]:

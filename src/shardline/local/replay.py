@@ -18,6 +18,7 @@ from shardline.local.refusals import Refusal
 
 if TYPE_CHECKING:
     from shardline.local.clock import Clock
+    from shardline.local.dynamodb.database import Database
     from shardline.local.dynamodb_streams.control import Tables
     from shardline.local.journal import Entry, Journal
     from shardline.local.kinesis.operations import Kinesis
@@ -28,6 +29,7 @@ CLOCK: Final = "clock"
 OPERATION: Final = "kinesis"
 RECORDS: Final = "records"
 TABLE: Final = "table"
+DATABASE: Final = "database"
 
 
 _DAMAGES: Final = (
@@ -43,7 +45,9 @@ _DAMAGES: Final = (
 """What the content of a damaged entry can raise."""
 
 
-def restore(journal: Journal, clock: Clock, kinesis: Kinesis, tables: Tables) -> None:
+def restore(
+    journal: Journal, clock: Clock, kinesis: Kinesis, tables: Tables, database: Database
+) -> None:
     """Apply every entry of the journal, and delete the data of trimmed records from the file.
 
     Raises `ConfigurationError` if the journal is damaged.
@@ -58,7 +62,7 @@ def restore(journal: Journal, clock: Clock, kinesis: Kinesis, tables: Tables) ->
         with closing(journal.entries()) as entries:
             for entry in entries:
                 latest_ms = max(latest_ms, entry.at_ms)
-                stream = _apply(entry, kinesis, tables)
+                stream = _apply(entry, kinesis, tables, database)
                 if stream is not None:
                     written.append((entry, stream))
                 applied += 1
@@ -76,7 +80,7 @@ def restore(journal: Journal, clock: Clock, kinesis: Kinesis, tables: Tables) ->
     settings.shard_limit = configured.shard_limit
 
 
-def _apply(entry: Entry, kinesis: Kinesis, tables: Tables) -> Stream | None:
+def _apply(entry: Entry, kinesis: Kinesis, tables: Tables, database: Database) -> Stream | None:
     """Apply one entry, and return the stream of restored records."""
     match entry.kind:
         case "kinesis":
@@ -88,6 +92,8 @@ def _apply(entry: Entry, kinesis: Kinesis, tables: Tables) -> Stream | None:
             operation, request = entry.content
             with tables.at(entry.at_ms):
                 control(tables, operation, request)
+        case "database":
+            database.replay(entry.content, entry.at_ms)
         case "clock":
             pass
         case _:

@@ -17,6 +17,8 @@ from shardline.errors import ConfigurationError
 from shardline.local.admission import Admission, is_loopback
 from shardline.local.clock import Clock
 from shardline.local.control import Control
+from shardline.local.dynamodb.database import Database
+from shardline.local.dynamodb.operations import DynamoDBBackend
 from shardline.local.dynamodb_streams.control import Tables
 from shardline.local.dynamodb_streams.operations import DynamoDBStreamsBackend
 from shardline.local.faults import Faults
@@ -25,7 +27,7 @@ from shardline.local.kinesis.account import Account
 from shardline.local.kinesis.operations import Kinesis
 from shardline.local.limits import Limits
 from shardline.local.refusals import Refusal
-from shardline.local.replay import TABLE, restore
+from shardline.local.replay import DATABASE, TABLE, restore
 from shardline.local.server import MAX_REQUEST_BYTES, Server, drop_content_type
 from shardline.local.settings import Settings
 
@@ -47,7 +49,7 @@ _CUT_RETRIES: Final = 5
 
 
 class Service:
-    """Kinesis and DynamoDB Streams over HTTP, by default on a free port of this machine.
+    """Kinesis, DynamoDB and DynamoDB Streams over HTTP, by default on a free port of this machine.
 
     It runs in a thread of this process and serves clients of any process. It checks no signatures:
     every client that can reach the port has full access. With a `file`, a restart restores all
@@ -84,8 +86,13 @@ class Service:
         self.kinesis = Kinesis(Account(self.faults, self.limits, self.settings))
         self.tables = Tables(self.clock, region=REGION)
         self.dynamodb = DynamoDBStreamsBackend(self.tables, self.faults, self.settings)
+        self.database = Database(self.tables, self.settings)
         self._journal = None if file is None else self._open_journal(Path(file))
-        backends: dict[str, Backend] = {"kinesis": self.kinesis, "dynamodb": self.dynamodb}
+        backends: dict[str, Backend] = {
+            "kinesis": self.kinesis,
+            "dynamodb": self.dynamodb,
+            "tables": DynamoDBBackend(self.database),
+        }
         self._socket = _bind(host, port)
         if not is_loopback(host):
             _logger.warning(
@@ -112,7 +119,8 @@ class Service:
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
     def client(self, service_name: str = "kinesis", config: Config | None = None) -> Any:
-        """Return a boto3 client for this service: "kinesis" or "dynamodbstreams".
+        """Return a boto3 client for this service: "kinesis", "dynamodb" or
+        "dynamodbstreams".
 
         boto3 takes an answer that was cut for a whole one without members. This client repeats
         the call instead.
@@ -173,7 +181,7 @@ class Service:
 
     def _open_journal(self, path: Path) -> Journal:
         journal = Journal(path)
-        restore(journal, self.clock, self.kinesis, self.tables)
+        restore(journal, self.clock, self.kinesis, self.tables, self.database)
 
         def journal_change(operation: str, request: dict[str, Any], now_ms: int) -> None:
             journal.append(now_ms, TABLE, (operation, request))
@@ -181,6 +189,7 @@ class Service:
                 journal.commit()  # called from Python: calls over HTTP flush before they answer
 
         self.tables.on_change = journal_change
+        self.database.on_change = lambda now_ms, change: journal.append(now_ms, DATABASE, change)
         self.kinesis.journal = journal
         self.kinesis.account.keeps_written = True
         return journal

@@ -77,12 +77,14 @@ class Tables:
     ) -> None:
         self.clock: Final = clock
         self.lock: Final = RLock()
-        self._arn_prefix = f"arn:aws:dynamodb:{region}:{account}:table/"
+        self.arn_prefix: Final = f"arn:aws:dynamodb:{region}:{account}:table/"
         self._streams: dict[str, StoredStream] = {}
         self._label_ms = 0
         self._at_ms: int | None = None
         self.on_change: Callable[[str, dict[str, Any], int], None] | None = None
         """Called with every successful operation, its arguments and its time: see `at`."""
+        self.before_call: Callable[[int], None] | None = None
+        """Called with the time before each call of a client: items may have expired by then."""
 
     @contextmanager
     def at(self, now_ms: int) -> Iterator[int]:
@@ -121,7 +123,7 @@ class Tables:
             self._label_ms = max(now_ms, self._label_ms + 1)
             created_at = datetime.fromtimestamp(self._label_ms / 1000, UTC).replace(tzinfo=None)
             label = created_at.isoformat(timespec="milliseconds")
-            arn = f"{self._arn_prefix}{table}/stream/{label}"
+            arn = f"{self.arn_prefix}{table}/stream/{label}"
             names = [hash_key] if range_key is None else [hash_key, range_key]
             stream = StoredStream(
                 table, view_type, names, shards=shards, arn=arn, label=label, now_ms=now_ms

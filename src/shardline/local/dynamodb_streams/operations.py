@@ -99,6 +99,8 @@ class DynamoDBStreamsBackend:
         except msgspec.ValidationError as fault:
             raise Refusal("ValidationException", f"{operation}: {fault}") from fault
         with self.tables.lock:
+            if self.tables.before_call is not None:
+                self.tables.before_call(now_ms)
             return act(parameters, now_ms)
 
     def control(self, operation: str, request: dict[str, Any], now_ms: int) -> dict[str, Any]:

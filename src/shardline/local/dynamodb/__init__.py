@@ -1,0 +1,1 @@
+"""The embedded DynamoDB: tables, items and expressions."""
