@@ -16,14 +16,15 @@ from shardline.local.clock import Clock
 from shardline.local.dynamodb_streams.control import Tables
 from shardline.local.dynamodb_streams.twin import DynamoDBTwin
 from shardline.local.kinesis.twin import KinesisTwin
+from shardline.services.pace import UNPACED
 from shardline.streams.stream import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from shardline.core.gaps import Gap
     from shardline.local.kinesis.streams import Stream as StoredStream
     from shardline.services.port import StreamService
-    from shardline.streams.gaps import Gap
 
 START = datetime(2026, 11, 15, 12, tzinfo=UTC)
 KEYS = [f"key-{n}" for n in range(6)]
@@ -124,6 +125,7 @@ class Consumer:
             position,
             page_size=self.page_size,
             connections=1,
+            quota=UNPACED,
             clock=lambda: self.world.clock.now_ms() / 1000,
             on_gap="go_on",
         )

@@ -151,10 +151,10 @@ def _run(command: list[str], service: Service) -> int:
         "AWS_DEFAULT_REGION": REGION,
     }
     try:
-        ran = subprocess.run(command, env=environment, check=False)  # noqa: S603 - what the user names
-        return ran.returncode
+        ran = subprocess.run(command, env=environment, check=False)  # noqa: S603 - the user's own
     except OSError as error:
         raise ConfigurationError(f"cannot run {command[0]}: {error.strerror}") from None
+    return ran.returncode
 
 
 def _name_and_count(text: str) -> tuple[str, int]:

@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
-from shardline.core.checkpoints import position_to_json
-from shardline.core.positions import After, Position
 from shardline.errors import ConfigurationError, GapError
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from shardline.core.gaps import Gap
 
 OnGap = Literal["fail", "go_on"]
-
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """Records of one shard that expired undelivered, or may have."""
-
-    shard_id: str
-    position: Position
-    """The consumer's position in the shard: the lost records came after it."""
-    since: datetime | None
-    """The service's time up to which certainly nothing is lost."""
-
-    def __str__(self) -> str:
-        return f"{self.shard_id} at {_describe(self.position)}" + (
-            f": whatever arrived there after {self.since.isoformat()} and is no longer kept"
-            if self.since
-            else ": the service no longer has this shard"
-        )
 
 
 class GapPolicy:
@@ -55,14 +34,6 @@ class GapPolicy:
         """Raise the same `GapError` again: reading on by accident would be a silent gap."""
         if self._failed is not None:
             raise GapError(
-                f"{self._stream_name}: records were lost in {self._failed}. move_to(…) elsewhere, "
+                f"{self._stream_name}: {self._failed}. move_to(…) elsewhere, "
                 'or open the stream at its token with on_gap="go_on" to accept that'
             )
-
-
-def _describe(position: Position) -> str:
-    match position:
-        case After(sequence):
-            return f"sequence number {sequence}"
-        case _:
-            return str(position_to_json(position))

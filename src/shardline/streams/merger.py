@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import logging
-from concurrent.futures import wait
-from datetime import timedelta
+from concurrent.futures import FIRST_COMPLETED, wait
+from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+from shardline.core.gaps import gap_at
 from shardline.core.merging import merge
 from shardline.core.positions import After, AtTime, Latest
 from shardline.core.shards import SequenceNumber
 from shardline.errors import GapError, ShardNotFound
-from shardline.streams.gaps import Gap, GapPolicy
 from shardline.streams.inline_executor import InlineExecutor
 from shardline.streams.pins import find_last
 from shardline.streams.shard_buffer import ReadSettings, ShardBuffer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from concurrent.futures import Executor
+    from concurrent.futures import Executor, Future
 
     from shardline.services.port import StreamService
+    from shardline.streams.gaps import GapPolicy
     from shardline.streams.ledger import Ledger
+    from shardline.streams.shard_buffer import FetchedPage
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +53,7 @@ class StreamMerger:
         list_seconds: float,
         executor: Executor,
         clock: Callable[[], float],
+        pause: Callable[[float], object],
     ) -> None:
         self.ledger: Final = ledger
         self._service = service
@@ -59,11 +62,13 @@ class StreamMerger:
         self._settings = settings
         self._list_seconds = list_seconds
         self._clock = clock
+        self._pause = pause
         self.executor = executor
         self._buffers: dict[str, ShardBuffer] = {}
         self._childless: set[str] = set()
         self._list_at = clock() + list_seconds
         self._beat_at = clock()
+        self._service_time = datetime.min.replace(tzinfo=UTC)
         self._run: list[Any] = []
         self._delivered = 0
 
@@ -116,21 +121,22 @@ class StreamMerger:
     def next_run(self) -> list[Any]:
         """Return the next records in order, or an empty list if there are none now.
 
-        The records of the run before count as delivered. Shards that hold up others are read
-        again, for at most `patience_seconds`.
+        The records of the run before count as delivered. Shards that hold up others are waited
+        for, at most `patience_seconds`; so is the quota of a shard, and then none are there now.
         """
         self._gap_policy.raise_if_failed()
         self.record_delivered(len(self._run))
+        deadline = self._clock() + self._settings.patience_seconds
         while True:
             self._refresh_listing()
-            self._fetch_pages()
+            self._read_due()
             run = self._merge()
             if run:
                 self._run, self._delivered = run, 0
                 if not isinstance(self.executor, InlineExecutor):
                     self._submit(self._due())  # the next pages arrive while this run is consumed
                 return run
-            if not self._close_ended() and not self._must_wait():
+            if not self._close_ended() and not self._wait(deadline):
                 return []
 
     def record_delivered(self, delivered: int) -> None:
@@ -184,41 +190,52 @@ class StreamMerger:
 
     def _due(self) -> list[ShardBuffer]:
         now = self._clock()
-        return [buffer for buffer in self._buffers.values() if buffer.wants_page(now)]
+        buffered = sum(buffer.size_bytes for buffer in self._buffers.values())
+        read_ahead = buffered < self._settings.read_ahead_bytes
+        return [
+            buffer
+            for buffer in self._buffers.values()
+            if (read_ahead or buffer.empty) and buffer.wants_page(now)
+        ]
 
     def _submit(self, buffers: Iterable[ShardBuffer]) -> None:
         for buffer in buffers:
             buffer.pending = self.executor.submit(buffer.fetch)
 
-    def _must_wait(self) -> bool:
-        """Return true if a shard that holds up others is being read or can be read now."""
-        now = self._clock()
-        return any(
-            (buffer.pending is not None or buffer.wants_page(now)) and buffer.backlog(now).holds
-            for buffer in self._buffers.values()
-        )
-
-    def _fetch_pages(self) -> None:
-        """Read every shard that is due, and wait for the shards that hold up the others."""
-        due = self._due()
-        now = self._clock()
-        under_way = [buffer for buffer in self._buffers.values() if buffer.pending is not None]
-        seconds = max((buffer.start_waiting(now) for buffer in under_way + due), default=0.0)
+    def _read_due(self) -> None:
+        due, now = self._due(), self._clock()
+        for buffer in due:
+            if buffer.empty:
+                buffer.start_waiting(now)
         self._submit(due)
-        awaited = [
-            buffer.pending
-            for buffer in under_way + due
-            if buffer.pending is not None and buffer.backlog(now).holds
-        ]
-        if awaited:
-            wait(awaited, timeout=seconds)
-        self._collect([buffer for buffer in self._buffers.values() if buffer.pending is not None])
+        self._collect(self._buffers.values())
+
+    def _wait(self, deadline: float) -> bool:
+        """Wait until a shard that holds up others may have more; return false if none may."""
+        now = self._clock()
+        reads: list[Future[FetchedPage]] = []
+        waits: list[float] = []
+        for buffer in self._buffers.values():
+            if not (buffer.empty and buffer.backlog(now).holds):
+                continue
+            if buffer.pending is not None and not buffer.pending.done():
+                waits.append(buffer.start_waiting(now))
+                reads.append(buffer.pending)
+            elif (due := buffer.seconds_until_due(now)) is not None and now + due <= deadline:
+                waits.append(due)
+        if not waits:
+            return False
+        if reads:
+            wait(reads, timeout=min(waits), return_when=FIRST_COMPLETED)
+        elif min(waits) > 0:
+            self._pause(min(waits))
+        return True
 
     def _collect(self, buffers: Iterable[ShardBuffer]) -> None:
         """Buffer every page that has arrived, then raise the first error of the others."""
         errors: list[BaseException] = []
-        for buffer in buffers:
-            if buffer.pending is None or not buffer.pending.done():
+        for buffer in list(buffers):
+            if buffer.pending is None or not buffer.has_arrived:
                 continue
             answer, buffer.pending = buffer.pending, None
             error = answer.exception()
@@ -228,6 +245,7 @@ class StreamMerger:
                     if fetched.gap is not None:
                         self._gap_policy.report(fetched.gap)
                     buffer.add(fetched, self._clock())
+                    self._service_time = max(self._service_time, fetched.service_time)
                 elif isinstance(error, ShardNotFound):
                     self._report_expired(buffer.shard_id)
                     self._open_buffers()
@@ -262,7 +280,6 @@ class StreamMerger:
             lineage = self.ledger.lineage()
         for shard_id in lineage.gaps:
             self._report_expired(shard_id)
-        now = self._clock()
         for shard in lineage.readable:
             if shard.id not in self._buffers and shard.id in self.ledger.places:
                 self._buffers[shard.id] = ShardBuffer(
@@ -271,14 +288,23 @@ class StreamMerger:
                     self.ledger.places[shard.id],
                     self._retention,
                     self._settings,
-                    now,
+                    self._clock,
+                    self._pause,
                 )
 
     def _report_expired(self, shard_id: str) -> None:
         """Report the gap of a shard that has expired, and mark the shard as drained."""
         as_of = self.ledger.as_of(shard_id)
         if as_of is not None:
-            self._gap_policy.report(Gap(shard_id, self.ledger.places[shard_id].position, as_of))
+            gap = gap_at(
+                shard_id,
+                self.ledger.places[shard_id].position,
+                as_of,
+                now=max(self._service_time, as_of),
+                retention=self._retention,
+                reason="the service no longer has the shard",
+            )
+            self._gap_policy.report(gap)
         else:
             logger.info("%s is gone, before anything of its lineage was read", shard_id)
         self._buffers.pop(shard_id, None)

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from shardline.core.gaps import Gap, gap_at, may_have_expired
 from shardline.core.merging import Backlog, rising
 from shardline.core.positions import LATEST, TRIM_HORIZON, After, AtTime, Position
 from shardline.core.shards import SequenceNumber
 from shardline.errors import PositionTrimmed
 from shardline.services.cursor import ShardCursor
+from shardline.services.pace import DYNAMODB_QUOTA, KINESIS_QUOTA, Quota, ShardPace
 from shardline.services.records import records_of, times_of
-from shardline.streams.gaps import Gap
+from shardline.services.steps import run
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from concurrent.futures import Future
 
     from numpy.typing import NDArray
@@ -38,6 +41,11 @@ class ReadSettings:
     """Between reads of a shard that is at its tip; the service allows five a second."""
     patience_seconds: float = 2.0
     page_size: int = 10_000
+    """The most records of one read."""
+    read_ahead_bytes: int = 0
+    """While fewer bytes are undelivered in all shards together, shards are read ahead."""
+    quota: Quota | None = None
+    """What a shard may be read at; None for what its service allows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +54,7 @@ class FetchedPage:
 
     records: list[Any]
     times: NDArray[np.int64]
+    size_bytes: int
     ended: bool
     at_tip: bool
     service_time: datetime
@@ -65,8 +74,10 @@ class ShardBuffer:
         place: Place,
         retention: timedelta,
         settings: ReadSettings,
-        now: float,
+        clock: Callable[[], float],
+        pause: Callable[[float], object],
     ) -> None:
+        now = clock()
         self.shard_id: Final = shard_id
         self.place: Final = place
         self.pending: Future[FetchedPage] | None = None
@@ -80,12 +91,17 @@ class ShardBuffer:
         self._service = service
         self._retention = retention
         self._settings = settings
-        self._cursor = ShardCursor(service, shard_id, place.position)
+        quota = settings.quota or (KINESIS_QUOTA if service.finds_times else DYNAMODB_QUOTA)
+        self._pace = ShardPace(quota)
+        self._clock = clock
+        self._pause = pause
+        self._cursor = self._cursor_at(place.position)
         self._read_as_of = place.as_of
         self._reached_tip = place.position == LATEST
         self._empty_pages = 0
         self._records: list[Any] = []
         self._times = _NO_TIMES
+        self._record_bytes = 0.0
         self._poll_at = now
         self._waited_since: float | None = None
 
@@ -95,15 +111,22 @@ class ShardBuffer:
         """Read a page. If the position has expired, return a gap and the oldest kept records."""
         position, trimmed = self._cursor.position, False
         try:
-            page = self._cursor.read(self._settings.page_size)
+            page = self._read_page(self._cursor, self._settings.page_size)
         except PositionTrimmed:
             trimmed = True
             again = position if isinstance(position, AtTime) else TRIM_HORIZON
-            self._cursor = ShardCursor(self._service, self.shard_id, again)
-            page = self._cursor.read(self._settings.page_size)
+            self._cursor = self._cursor_at(again)
+            page = self._read_page(self._cursor, self._settings.page_size)
         gap = None
         if self._may_be_too_late(page) and (trimmed or not self._still_kept(position)):
-            gap = Gap(self.shard_id, position, self._read_as_of)
+            gap = gap_at(
+                self.shard_id,
+                position,
+                self._read_as_of or page.service_time,
+                now=page.service_time,
+                retention=self._retention,
+                reason="the service kept them no longer when they were read",
+            )
             self._read_as_of = None  # reported; what follows is a new start
         elif isinstance(position, AtTime) and self._read_as_of is None:
             self._read_as_of = max(position.time, page.service_time - self._retention)
@@ -115,7 +138,15 @@ class ShardBuffer:
             last = datetime.fromtimestamp(int(times[-1]) / 1e6, UTC)
             self._read_as_of = max(last, self._read_as_of or last)
         records = records_of(self.shard_id, page.records, times)
-        return FetchedPage(records, times, self._cursor.ended, at_tip, page.service_time, gap)
+        return FetchedPage(
+            records,
+            times,
+            page.records.nbytes,
+            self._cursor.ended,
+            at_tip,
+            page.service_time,
+            gap,
+        )
 
     def _is_at_tip(self, page: Page) -> bool:
         if self._cursor.ended:
@@ -123,25 +154,25 @@ class ShardBuffer:
         rows = page.records.num_rows
         self._empty_pages = 0 if rows else self._empty_pages + 1
         if page.behind_ms is not None:
-            return page.behind_ms == 0 and rows < self._settings.page_size
+            return page.behind_ms == 0
         if self._empty_pages >= EMPTY_PAGES_TO_TIP:
             self._reached_tip = True
         return rows == 0 and self._reached_tip
 
     def _may_be_too_late(self, page: Page) -> bool:
         # Kinesis reads on at its horizon, without an error, when a position has expired.
-        if self._read_as_of is None:
-            return False
-        return page.service_time - self._read_as_of >= self._retention
+        return self._read_as_of is not None and may_have_expired(
+            self._read_as_of, now=page.service_time, retention=self._retention
+        )
 
     def _still_kept(self, position: Position) -> bool:
         """Return true if the last record read is still kept: then so is everything after it."""
         if not isinstance(position, After):
             return False
-        probe = ShardCursor(self._service, self.shard_id, After(position.sequence, -1))
+        probe = self._cursor_at(After(position.sequence, -1))
         try:
             for _ in range(EMPTY_PAGES_TO_TIP):
-                numbers = probe.read(1).records.column("sequenceNumber").to_pylist()
+                numbers = self._read_page(probe, 1).records.column("sequenceNumber").to_pylist()
                 if numbers or probe.ended:
                     return [SequenceNumber(text) for text in numbers] == [position.sequence]
         except PositionTrimmed:
@@ -158,11 +189,13 @@ class ShardBuffer:
         self.tip_time = page.service_time if page.at_tip else None
         self._poll_at = now + self._settings.poll_seconds if page.at_tip else now
         if page.records:
+            self._record_bytes = page.size_bytes / len(page.records)
             if self.held_by_iterator:
                 # The first record after "latest" is a lasting position: just before it.
                 first = SequenceNumber(page.records[0].sequence_number)
                 self.place.position = After(first, -1)
-            self._records, self._times = page.records, rising(page.times)
+            self._records = self._records + page.records if self._records else page.records
+            self._times = rising(np.concatenate((self._times, page.times)))
         if page.records or page.at_tip:
             self._waited_since = None
         elif self._waited_too_long(now):
@@ -171,7 +204,7 @@ class ShardBuffer:
     def pin(self, position: Position) -> None:
         """Continue at a position that outlives the iterator."""
         self.place.position = position
-        self._cursor = ShardCursor(self._service, self.shard_id, position)
+        self._cursor = self._cursor_at(position)
 
     def take(self, count: int) -> list[Any]:
         """Remove and return the next records."""
@@ -190,6 +223,11 @@ class ShardBuffer:
         return not self._records
 
     @property
+    def size_bytes(self) -> float:
+        """The size of the undelivered records, approximately."""
+        return len(self._records) * self._record_bytes
+
+    @property
     def held_by_iterator(self) -> bool:
         """True if only an iterator holds the position: "latest", and no record since."""
         return self.place.position == LATEST
@@ -201,8 +239,24 @@ class ShardBuffer:
 
     def wants_page(self, now: float) -> bool:
         """Return true if the next page should be read now."""
-        return (
-            not self._records and self.pending is None and not self.ended and now >= self._poll_at
+        return self.seconds_until_due(now) == 0
+
+    def seconds_until_due(self, now: float) -> float | None:
+        """Return the seconds until the next page should be read; None while it should not be."""
+        if self.pending is not None or self.ended:
+            return None
+        return max(0.0, self._poll_at - now, self._pace.wait_seconds(now))
+
+    @property
+    def has_arrived(self) -> bool:
+        """True if the read under way is over and its result can be used now.
+
+        Bad news waits until the records before it are delivered: a gap, or that the shard is gone.
+        """
+        if self.pending is None or not self.pending.done():
+            return False
+        return self.empty or (
+            self.pending.exception() is None and self.pending.result().gap is None
         )
 
     def start_waiting(self, now: float) -> float:
@@ -213,9 +267,18 @@ class ShardBuffer:
 
     def backlog(self, now: float) -> Backlog:
         """Return the records to merge, and whether other shards must wait for more of them."""
-        at_tip = self.tip_time is not None and now < self._poll_at
+        # At its tip a shard holds up nobody until its next read is due.
+        at_tip = self.tip_time is not None and (self.seconds_until_due(now) or 0) > 0
         return Backlog(
             self.place.clock, self._times, self.ended or not (at_tip or self._waited_too_long(now))
+        )
+
+    def _read_page(self, cursor: ShardCursor, max_records: int) -> Page:
+        return run(cursor.read_steps(max_records), sleep=self._pause)
+
+    def _cursor_at(self, position: Position) -> ShardCursor:
+        return ShardCursor(
+            self._service, self.shard_id, position, pace=self._pace, clock=self._clock
         )
 
     def _waited_too_long(self, now: float) -> bool:

@@ -17,12 +17,12 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from operator import length_hint
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 
 from shardline.errors import ConfigurationError, ServiceError, ShardlineError
 from shardline.services.access import Access
 from shardline.services.connection import connect
-from shardline.streams.gaps import Gap, GapPolicy, OnGap
+from shardline.streams.gaps import GapPolicy, OnGap
 from shardline.streams.inline_executor import InlineExecutor
 from shardline.streams.ledger import Ledger
 from shardline.streams.merger import StreamMerger
@@ -35,9 +35,14 @@ if TYPE_CHECKING:
     from datetime import datetime
     from types import TracebackType
 
+    from shardline.core.gaps import Gap
+    from shardline.services.pace import Quota
     from shardline.services.port import StreamService
 
 R = TypeVar("R")
+
+_READ_AHEAD_BYTES: Final = 128 * 1024 * 1024
+"""Of all shards of a stream together. Each shard may have one page in any case."""
 
 
 class Stream(Generic[R]):
@@ -64,6 +69,7 @@ class Stream(Generic[R]):
         list_seconds: float = 5.0,
         page_size: int = 10_000,
         connections: int = 8,
+        quota: Quota | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if page_size < 1 or connections < 1:
@@ -71,7 +77,13 @@ class Stream(Generic[R]):
         self._service = service
         self._on_gap: OnGap = on_gap
         self._gaps: list[Gap] = []
-        self._settings = ReadSettings(poll_seconds, patience_seconds, page_size)
+        self._settings = ReadSettings(
+            poll_seconds,
+            patience_seconds,
+            page_size,
+            read_ahead_bytes=_READ_AHEAD_BYTES if connections > 1 else 0,
+            quota=quota,
+        )
         self._list_seconds = list_seconds
         self._clock = clock
         self._closed = threading.Event()
@@ -105,7 +117,7 @@ class Stream(Generic[R]):
 
     def _first_of_next_run(self) -> R | None:
         if self._closed.is_set():
-            raise ShardlineError(f"{self._description.name}: this stream was closed: open another")
+            raise self._closed_error()
         self._run = self._merger.next_run()
         self._rest = iter(self._run)
         return next(self._rest, None)
@@ -168,6 +180,14 @@ class Stream(Generic[R]):
     ) -> None:
         self.close()
 
+    def _pause(self, seconds: float) -> None:
+        """Wait, or raise as soon as the stream is closed."""
+        if self._closed.wait(seconds):
+            raise self._closed_error()
+
+    def _closed_error(self) -> ShardlineError:
+        return ShardlineError("this stream was closed: open another")
+
     def _merger_at(self, position: str | datetime | Mapping[str, Any]) -> StreamMerger:
         start = parse_start(position)
         description = self._service.describe()
@@ -187,6 +207,7 @@ class Stream(Generic[R]):
             list_seconds=self._list_seconds,
             executor=self._executor,
             clock=self._clock,
+            pause=self._pause,
         )
         merger.open()
         self._description = description

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import datetime
 
+    from shardline.core.gaps import Gap
     from shardline.services.records import DynamoDBRecord
-    from shardline.streams.gaps import Gap
     from shardline.streams.stream import Stream
     from shardline.tables.shapes import Shape
 

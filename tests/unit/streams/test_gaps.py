@@ -10,6 +10,7 @@ from shardline.core.positions import TRIM_HORIZON, After
 from shardline.core.shards import SequenceNumber
 from shardline.errors import ConfigurationError, GapError
 from shardline.local.kinesis.twin import KinesisTwin
+from shardline.services.pace import UNPACED
 from shardline.streams.stream import Stream
 from tests.unit.streams.world import World, names
 
@@ -26,7 +27,7 @@ def test_expired_in_mid_stream_fails_with_shard_and_position_named() -> None:
     assert names(stream, 1) == ["a"]
     world.clock.advance(DAY + 1)
     world.put("kept")
-    with pytest.raises(GapError, match=f"{world.roots[0]} at sequence number {number}") as failed:
+    with pytest.raises(GapError, match=f"gap in {world.roots[0]} after {number}") as failed:
         next(stream)
     assert "\n" not in str(failed.value)
     assert stream.gaps == ()
@@ -56,7 +57,7 @@ def test_going_on_records_the_gap_once() -> None:
     assert next(stream) is None
     (gap,) = stream.gaps
     assert gap.shard_id == world.roots[0]
-    assert gap.position == After(SequenceNumber(number))
+    assert gap.after == After(SequenceNumber(number))
     assert gap.since is not None
     assert names(world.stream(stream.token)) == []
 
@@ -125,7 +126,7 @@ def test_a_child_that_expired_while_its_parent_was_read_is_a_gap() -> None:
     world.put("kept", child)
     assert names(stream) == ["b", "kept"]  # "b" had been read in time
     (gap,) = stream.gaps
-    assert (gap.shard_id, gap.position) == (child, TRIM_HORIZON)
+    assert (gap.shard_id, gap.after) == (child, TRIM_HORIZON)
 
 
 def test_the_oldest_record_of_now_is_all_that_trim_horizon_asks_for() -> None:
@@ -185,6 +186,7 @@ def _stream(twin: KinesisTwin, position: object = "trim_horizon", **options: obj
         position,  # type: ignore[arg-type]
         page_size=1,
         connections=1,
+        quota=UNPACED,
         clock=lambda: twin.clock.now_ms() / 1000,
         **options,  # type: ignore[arg-type]
     )

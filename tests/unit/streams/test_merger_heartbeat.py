@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from shardline.local.kinesis.twin import KinesisTwin
+from shardline.services.pace import UNPACED
 from shardline.streams.stream import Stream
 from tests.unit.streams.world import World, names
 
@@ -68,7 +69,9 @@ def test_kinesis_iterators_live_five_minutes_so_its_shards_are_asked_more_often(
     twin = KinesisTwin(shards=2)
     twin.put("k", b"before")
     clock = twin.clock
-    stream = Stream[Any](twin, "latest", connections=1, clock=lambda: clock.now_ms() / 1000)
+    stream = Stream[Any](
+        twin, "latest", connections=1, quota=UNPACED, clock=lambda: clock.now_ms() / 1000
+    )
     for _ in range(60 * 2):
         clock.advance(30)
         stream.heartbeat()

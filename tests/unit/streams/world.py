@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from shardline.local.clock import Clock
 from shardline.local.dynamodb_streams.control import Tables
 from shardline.local.dynamodb_streams.twin import DynamoDBTwin
+from shardline.services.pace import UNPACED
 from shardline.streams.stream import Stream
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class World:
             self.service,
             position,
             connections=1,
+            quota=UNPACED,
             clock=self.seconds,
             **options,
         )
