@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.contract.table_cases import Message, number, text
-from tests.contract.test_tables import (
+from tests.contract.table_servers import (
     KEY,
     SERVERS,
     client,

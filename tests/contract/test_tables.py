@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import threading
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-import boto3
 import pytest
-from botocore.config import Config
-from botocore.exceptions import ClientError
 
-from tests.contract.reading import wait_until
 from tests.contract.table_cases import (
     CONDITION_ERRORS,
     CONDITIONS,
@@ -26,93 +21,24 @@ from tests.contract.table_cases import (
     number,
     text,
 )
+from tests.contract.table_servers import (
+    KEY,
+    SERVERS,
+    answer_of,
+    client,
+    connect,
+    refused,
+    sorted_table,
+    table,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-SERVERS = ["shardline", "dynamodb_local"]
+__all__ = ["client", "connect", "sorted_table", "table"]
+
 pytestmark = pytest.mark.parametrize("server", SERVERS)
 NO_TABLE = "Cannot do operations on a non-existent table"
-KEY = {"id": text("a")}
-
-
-@pytest.fixture
-def connect(server: str, request: pytest.FixtureRequest) -> Callable[[str], Any]:
-    """Return what makes a client that checks nothing by itself, so that the server must."""
-    name = "shardline_local" if server == "shardline" else server
-    url = request.getfixturevalue(name).endpoint_url
-    config = Config(parameter_validation=False, retries={"total_max_attempts": 1})
-    return lambda service: boto3.client(service, endpoint_url=url, config=config)
-
-
-@pytest.fixture
-def client(connect: Callable[[str], Any]) -> Iterator[Any]:
-    with_tables = connect("dynamodb")
-    yield with_tables
-    with_tables.close()
-
-
-@pytest.fixture
-def table(client: Any) -> Iterator[str]:
-    """A table with the hash key `id` and a stream of both images."""
-    with created(client, id="S") as name:
-        yield name
-
-
-@pytest.fixture
-def sorted_table(client: Any) -> Iterator[str]:
-    """A table with the hash key `h` and the range key `r`, a number: two times five items."""
-    with created(client, h="S", r="N") as name:
-        for hash_key in ("a", "b"):
-            for range_key in (3, 1, 2, 10, -1):
-                item = {"h": text(hash_key), "r": number(range_key), "v": text(f"v{range_key}")}
-                client.put_item(TableName=name, Item=item)
-        yield name
-
-
-class created:  # noqa: N801 - used as a function
-    """Creates a table with these keys, and deletes it afterwards."""
-
-    def __init__(self, client: Any, view_type: str = "NEW_AND_OLD_IMAGES", **keys: str) -> None:
-        self.client, self.name = client, f"tables-{uuid.uuid4().hex[:12]}"
-        client.create_table(
-            TableName=self.name,
-            AttributeDefinitions=[
-                {"AttributeName": name, "AttributeType": kind} for name, kind in keys.items()
-            ],
-            KeySchema=[
-                {"AttributeName": name, "KeyType": kind}
-                for name, kind in zip(keys, ("HASH", "RANGE"), strict=False)
-            ],
-            BillingMode="PAY_PER_REQUEST",
-            StreamSpecification={"StreamEnabled": True, "StreamViewType": view_type},
-        )
-
-    def __enter__(self) -> str:
-        return self.name
-
-    def __exit__(self, *exception: object) -> None:
-        self.client.delete_table(TableName=self.name)
-
-
-def refused(
-    server: str,
-    message: str | Message,
-    act: Callable[..., Any],
-    code: str = "ValidationException",
-    **given: Any,
-) -> Any:
-    """Check that a call is refused in these words; return the whole error answer."""
-    with pytest.raises(ClientError) as failed:
-        act(**given)
-    error: dict[str, Any] = failed.value.response["Error"]
-    words = message.of(server) if isinstance(message, Message) else message
-    assert (error["Code"], error["Message"]) == (code, words)
-    return failed.value.response
-
-
-def answer_of(response: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in response.items() if name != "ResponseMetadata"}
 
 
 # --- values and expressions -------------------------------------------------------------------
@@ -482,40 +408,6 @@ def test_a_table_that_does_not_exist(server: str, client: Any) -> None:
         refused(server, message, act, "ResourceNotFoundException")
 
 
-def test_a_stream_switched_off_and_on_is_a_new_one(
-    server: str, client: Any, connect: Callable[[str], Any], table: str
-) -> None:
-    streams = connect("dynamodbstreams")
-    on = {"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"}
-    refused(
-        server,
-        "Table already has an enabled stream",
-        lambda: client.update_table(TableName=table, StreamSpecification=on),
-    )
-    first = client.describe_table(TableName=table)["Table"]["LatestStreamArn"]
-    client.put_item(TableName=table, Item=KEY)
-    client.update_table(TableName=table, StreamSpecification={"StreamEnabled": False})
-    wait_until(lambda: status_of(streams, first) == "DISABLED", "the stream is off")
-    refused(
-        server,
-        "Table has no stream to disable",
-        lambda: client.update_table(TableName=table, StreamSpecification={"StreamEnabled": False}),
-    )
-    client.put_item(TableName=table, Item={"id": text("while it was off")})
-    client.update_table(TableName=table, StreamSpecification=on)
-    described = client.describe_table(TableName=table)["Table"]
-    assert described["LatestStreamArn"] != first
-    assert described["StreamSpecification"] == on
-    client.put_item(TableName=table, Item={"id": text("after")})
-    wait_until(
-        lambda: len(changes_of(streams, described["LatestStreamArn"])) == 1, "the change is there"
-    )
-    [change] = changes_of(streams, described["LatestStreamArn"])
-    assert change["dynamodb"]["Keys"] == {"id": text("after")}
-    assert "NewImage" not in change["dynamodb"]
-    assert [c["dynamodb"]["Keys"] for c in changes_of(streams, first)] == [KEY]
-
-
 def test_times_to_live(server: str, client: Any, table: str) -> None:
     def update(enabled: bool, attribute: str = "expires") -> Any:
         wanted = {"Enabled": enabled, "AttributeName": attribute}
@@ -532,82 +424,3 @@ def test_times_to_live(server: str, client: Any, table: str) -> None:
     refused(
         server, "TimeToLive is active on a different AttributeName", lambda: update(True, "other")
     )
-
-
-# --- streams ----------------------------------------------------------------------------------
-
-
-@pytest.mark.req("C-02", "C-08")
-@pytest.mark.parametrize(
-    ("view_type", "images"),
-    [
-        ("KEYS_ONLY", set()),
-        ("NEW_IMAGE", {"NewImage"}),
-        ("OLD_IMAGE", {"OldImage"}),
-        ("NEW_AND_OLD_IMAGES", {"NewImage", "OldImage"}),
-    ],
-)
-def test_every_change_is_in_the_stream_with_the_images_of_its_view(
-    client: Any, connect: Callable[[str], Any], view_type: str, images: set[str]
-) -> None:
-    streams = connect("dynamodbstreams")
-    one, two = {**KEY, "v": number(1)}, {**KEY, "v": number(2)}
-    with created(client, view_type, id="S") as table:
-        client.put_item(TableName=table, Item=one)
-        client.put_item(TableName=table, Item={**KEY, "v": number("1.0")})  # changes nothing
-        client.update_item(TableName=table, Key=KEY)  # nor does this
-        client.update_item(
-            TableName=table,
-            Key=KEY,
-            UpdateExpression="SET v = :two",
-            ExpressionAttributeValues={":two": number(2)},
-        )
-        client.delete_item(TableName=table, Key={"id": text("not there")})
-        client.delete_item(TableName=table, Key=KEY)
-        arn = client.describe_table(TableName=table)["Table"]["LatestStreamArn"]
-        wait_until(lambda: len(changes_of(streams, arn)) >= 3, "the changes are there")
-        changes = changes_of(streams, arn)
-    expected: list[tuple[str, dict[str, Any]]] = [
-        ("INSERT", {"NewImage": one}),
-        ("MODIFY", {"OldImage": one, "NewImage": two}),
-        ("REMOVE", {"OldImage": two}),
-    ]
-    for change, (name, both) in zip(changes, expected, strict=True):
-        assert change["eventName"] == name
-        assert change["dynamodb"]["Keys"] == KEY
-        shown = {n: v for n, v in change["dynamodb"].items() if n.endswith("Image")}
-        assert shown == {n: v for n, v in both.items() if n in images}
-        assert change["dynamodb"]["StreamViewType"] == view_type
-        assert "userIdentity" not in change
-
-
-def test_the_stream_of_a_deleted_table_can_still_be_read(
-    client: Any, connect: Callable[[str], Any]
-) -> None:
-    streams = connect("dynamodbstreams")
-    with created(client, id="S") as table:
-        client.put_item(TableName=table, Item=KEY)
-        arn = client.describe_table(TableName=table)["Table"]["LatestStreamArn"]
-    wait_until(lambda: status_of(streams, arn) == "DISABLED", "the stream is off")
-    assert [change["dynamodb"]["Keys"] for change in changes_of(streams, arn)] == [KEY]
-
-
-def status_of(streams: Any, arn: str) -> str:
-    description: dict[str, str] = streams.describe_stream(StreamArn=arn)["StreamDescription"]
-    return description["StreamStatus"]
-
-
-def changes_of(streams: Any, arn: str) -> list[dict[str, Any]]:
-    """Read everything that is in the shards of a stream now."""
-    found: list[dict[str, Any]] = []
-    for shard in streams.describe_stream(StreamArn=arn)["StreamDescription"]["Shards"]:
-        iterator = streams.get_shard_iterator(
-            StreamArn=arn, ShardId=shard["ShardId"], ShardIteratorType="TRIM_HORIZON"
-        )["ShardIterator"]
-        for _ in range(4):
-            page = streams.get_records(ShardIterator=iterator)
-            found += page["Records"]
-            iterator = page.get("NextShardIterator")
-            if iterator is None:
-                break
-    return found
