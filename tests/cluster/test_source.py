@@ -3,11 +3,7 @@
 What they prove is said where they are written; kills on a cluster are among the kills.
 """
 
-from tests.spark.test_consumer import (
-    test_a_consumer_in_a_program_of_ones_own,
-    test_a_consumer_of_a_tables_changes,
-)
-
+from tests.spark.test_consumers import test_a_consumer_through_splits_and_merges
 from tests.spark.test_dynamodb_streams import (
     test_images_are_the_service_s_own_json_and_deletes_say_by_whom,
     test_order_through_branching_shards_and_a_restart,

@@ -115,12 +115,17 @@ class Stream:
         for row in rows:
             record = RecordRef(row.partitionKey, int(row.sequenceNumber))
             by_shard.setdefault(row.shardId, []).append(record)
+        self.know_shards()
+        with self._lock:
+            for shard_id, records in sorted(by_shard.items()):
+                self.checker.delivered(shard_id, fence, records)
+
+    def know_shards(self) -> None:
+        """Tell the checker which shards there are, and their parents."""
         with self._lock:
             for shard in self.client.list_shards(StreamName=self.name)["Shards"]:
                 names = ("ParentShardId", "AdjacentParentShardId")
                 self.checker.shard(shard["ShardId"], [shard[n] for n in names if shard.get(n)])
-            for shard_id, records in sorted(by_shard.items()):
-                self.checker.delivered(shard_id, fence, records)
 
     def verdict(self) -> Verdict:
         with self._lock:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 from shardline.consumer.delivery import Cancelled, Done, Halted
 from shardline.consumer.gap_watch import GapWatch
@@ -32,6 +32,7 @@ from shardline.core.gaps import Gap, Verdict
 from shardline.core.positions import TRIM_HORIZON, After, Position
 from shardline.core.shards import SequenceNumber
 from shardline.errors import PositionTrimmed, ServiceError
+from shardline.services.aggregation import SUB_SEQUENCE, split_aggregated
 from shardline.services.cursor import ShardCursor
 from shardline.services.pace import ShardPace
 from shardline.services.steps import Call, Pause, Steps, relayed
@@ -201,7 +202,13 @@ class Pipeline:
         except PositionTrimmed:
             return (yield from self._gaps.at_refusal())
         gap = yield from self._gaps.before_page(page)
-        return gap or page
+        if gap is not None:
+            return gap
+        if "partitionKey" in page.records.schema.names:
+            after = self._start.checkpoint
+            whole = partial(split_aggregated, page.records, after if _is_inside(after) else None)
+            page = replace(page, records=(yield whole))
+        return page
 
     def _cursor_at(self, position: Position) -> ShardCursor:
         return ShardCursor(
@@ -399,9 +406,23 @@ def _chunks(page: Page, as_of: datetime | None, most: int) -> Iterator[Chunk]:
     rows = page.records.num_rows
     for begin in range(0, rows, most):
         part = page.records.slice(begin, most)
-        last = begin + part.num_rows == rows
-        yield Chunk(part, _after(part), as_of if last else None, page.behind_ms if last else None)
+        end = begin + part.num_rows
+        after = _after(page.records, end)
+        if end == rows:
+            yield Chunk(part, after, as_of, page.behind_ms)
+        else:
+            yield Chunk(part, after, None, None)
 
 
-def _after(records: pa.RecordBatch) -> After:
-    return After(SequenceNumber(records.column("sequenceNumber")[records.num_rows - 1].as_py()))
+def _after(records: pa.RecordBatch, end: int) -> After:
+    """Return the position after the row before `end`: perhaps inside an aggregated record."""
+    numbers = records.column("sequenceNumber")
+    number = numbers[end - 1].as_py()
+    if end < records.num_rows and numbers[end].as_py() == number:
+        inside = records.column(SUB_SEQUENCE.name)[end - 1].as_py()
+        return After(SequenceNumber(number), inside)
+    return After(SequenceNumber(number))
+
+
+def _is_inside(position: Position) -> TypeGuard[After]:
+    return isinstance(position, After) and position.sub_sequence is not None

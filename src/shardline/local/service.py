@@ -119,8 +119,7 @@ class Service:
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
     def client(self, service_name: str = "kinesis", config: Config | None = None) -> Any:
-        """Return a boto3 client for this service: "kinesis", "dynamodb" or
-        "dynamodbstreams".
+        """Return a boto3 client for "kinesis", "dynamodb" or "dynamodbstreams" of this service.
 
         boto3 takes an answer that was cut for a whole one without members. This client repeats
         the call instead.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from shardline.consumer.launch_options import job_of
-from shardline.spark.workers import pickled, start_workers
+from shardline.spark.workers import start_workers, with_its_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ def consume(
     """
     job = job_of(
         consumer,
-        pickled,
+        with_its_module,
         streams=(stream,) if isinstance(stream, str) else tuple(stream),
         app=app,
         lease_table=lease_table,

@@ -155,6 +155,8 @@ def with_its_module(consumer: object) -> bytes:
     from pyspark import cloudpickle
 
     module = sys.modules[type(consumer).__module__]
+    if module.__name__ == "__main__":  # always by value
+        return pickled(consumer)
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     try:
         return pickled(consumer)
