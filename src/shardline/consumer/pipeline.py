@@ -345,6 +345,10 @@ class Pipeline:
                 after_pause=self._require_not_finishing,
             )
         except _Finishing:
+            # What was read after it belongs to the next owner: it must not overtake this part.
+            self._finish_by = float("-inf")
+            for queue in self._queues:
+                queue.clear()
             return
         if self._cancelled():
             raise Cancelled(f"{self.key.shard_id}: cancelled during a delivery")

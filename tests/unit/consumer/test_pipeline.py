@@ -200,6 +200,19 @@ def test_finishing_does_not_wait_for_tries_that_fail() -> None:
     assert len(stage.processed()) == tries
 
 
+def test_what_was_read_ahead_does_not_overtake_a_delivery_that_was_given_up() -> None:
+    stage = Stage(limits=PipelineLimits(batch_records=1))
+    put(stage, 0, 3)
+    Keeping.fails = lambda batch: True
+    key = stage.start(stage.shard_ids[0])
+    stage.run(3)
+    Keeping.fails = lambda batch: False
+    stage.finish(key)
+    stage.run(2)
+    assert stage.reports(PipelineFinished) == [PipelineFinished(key)]
+    assert set(stage.processed()) == set(numbers(0, 1))
+
+
 @pytest.mark.req("K-32")
 @pytest.mark.case("W-01", "X-36")
 def test_a_lost_lease_stops_deliveries_and_acknowledgements_and_is_told() -> None:
