@@ -121,7 +121,7 @@ def test_a_parked_key_is_redriven_while_a_worker_runs(tmp_path: Path) -> None:
             worker.terminate()
             worker.wait(60)
         before = scene.processed
-        scene.redrive()  # of what the worker may have written before it knew that its lease was gone
+        scene.redrive()  # of what the worker wrote before it knew that its lease was gone
         assert (scene.letters, scene.processed) == ([], before)
 
     checker = PromiseChecker()

@@ -84,7 +84,9 @@ class World:
                 raise ValueError(f"no {number}")
         self.outcome |= dict.fromkeys(numbers, "processed")
 
-    def write(self, batch: ShardBatch, reason: str, *, parked: bool = False) -> tuple[str, ...]:
+    def write(
+        self, batch: ShardBatch, reason: str, *, parked: bool = False, hash_key: str | None = None
+    ) -> tuple[str, ...]:
         assert reason
         for number in self._numbers(batch):
             self._deliver(batch, number)

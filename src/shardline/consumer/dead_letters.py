@@ -25,11 +25,14 @@ _READ_TIMEOUT_SECONDS: Final = 10.0
 class LetterWriter(Protocol):
     """What a delivery needs of a place for dead letters."""
 
-    def write(self, batch: ShardBatch, reason: str, *, parked: bool = False) -> tuple[str, ...]:
+    def write(
+        self, batch: ShardBatch, reason: str, *, parked: bool = False, hash_key: str | None = None
+    ) -> tuple[str, ...]:
         """Write a letter for each record; return their ids, in order, when all are durable.
 
-        `parked` says that the records' keys are parked, or are parked next. To write the same
-        records again changes nothing but their reason and fence.
+        `parked` says that the records' keys are parked, or are parked next; `hash_key` is the
+        hash key of a DynamoDB table, if it is known. To write the same records again changes
+        nothing but their reason and fence.
         """
 
 

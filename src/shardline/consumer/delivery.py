@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 
 from shardline.consumer.consumer import ChangeOf, ShardBatch, ShardConsumer, records_in
 from shardline.consumer.keys import keys_of
+from shardline.consumer.lanes import split
 from shardline.consumer.policies import (
     DeadLetter,
     Failure,
@@ -97,7 +98,7 @@ class Delivery:
         letters: LetterWriter | None = None,
         parked: Iterable[str] = (),
         park: Callable[[str, str], Call] | None = None,
-        hash_key: str | None = None,
+        find_hash_key: Callable[[], str | None] | None = None,
         change_of: ChangeOf | None = None,
     ) -> None:
         """Deliver to `consumer`, under its own failure policy.
@@ -106,7 +107,7 @@ class Delivery:
         `DeadLetter`. `parked` are the keys that are parked when the lease is taken; `park(key,
         letter_id)` returns the call that parks one more. The call returns when that is durable,
         and raises `LeaseLost` when the lease is gone, `Unanswered` while it does not know.
-        `hash_key` is the hash key of a DynamoDB table.
+        `find_hash_key` asks for the hash key of a DynamoDB table.
         """
         if isinstance(consumer.failure, DeadLetter):
             if letters is None:
@@ -122,7 +123,8 @@ class Delivery:
         self._letters = letters
         self._parked = pa.array(sorted(set(parked)), pa.string())
         self._park = park or _cannot_park
-        self._hash_key = hash_key
+        self._hash_key: str | None = None
+        self._find_hash_key = find_hash_key
         self._change_of = change_of
         self._numbers = count(1)
 
@@ -135,8 +137,16 @@ class Delivery:
         """Return the next fence: `shard_started` gets one, and so does every try."""
         return Fence(self._epoch, next(self._numbers))
 
+    def split(self, arrow: pa.RecordBatch, lanes: int) -> list[pa.RecordBatch]:
+        """Return one batch for each lane: see `consumer.lanes`. To be made as a call."""
+        self._learn_hash_key(arrow)
+        return split(arrow, lanes, self._hash_key)
+
     def deliver_steps(self, arrow: pa.RecordBatch) -> Steps[Outcome]:
         """Deliver a page, in order; raise `Cancelled` when the lease is gone."""
+        if len(self._parked) or isinstance(self._consumer.failure, DeadLetter):
+            learn = partial(self._learn_hash_key, arrow)
+            yield from self._until_done(learn, "ask for the table's hash key")
         processed = dead_lettered = calls = 0
         parts = [arrow]  # the next one is the last
         while parts:
@@ -201,7 +211,9 @@ class Delivery:
     def _put_aside(
         self, letters: LetterWriter, part: pa.RecordBatch, reason: str, *, parked: bool
     ) -> Steps[tuple[str, ...]]:
-        write = partial(letters.write, self._batch(part), reason, parked=parked)
+        write = partial(
+            letters.write, self._batch(part), reason, parked=parked, hash_key=self._hash_key
+        )
         ids: tuple[str, ...] = yield from self._until_done(write, "write dead letters")
         self._warn(f"put {part.num_rows} records aside: {reason}")
         return ids
@@ -236,6 +248,11 @@ class Delivery:
                 yield partial(self._consumer.record_failed, record, error)
             except Exception as raised:
                 self._warn(f"record_failed raised {_reason(raised)}")
+
+    def _learn_hash_key(self, arrow: pa.RecordBatch) -> None:
+        if self._find_hash_key is not None and "keys" in arrow.schema.names:
+            self._hash_key = self._find_hash_key()
+            self._find_hash_key = None
 
     def _without_parked(self, part: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
         """Return the records whose keys are not parked, and those whose keys are."""

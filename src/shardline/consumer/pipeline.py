@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeGuard
 
 from shardline.consumer.delivery import Cancelled, Done, Halted
 from shardline.consumer.gap_watch import GapWatch
-from shardline.consumer.lanes import Watermark, split
+from shardline.consumer.lanes import Watermark
 from shardline.consumer.messages import (
     Acknowledged,
     GapFound,
@@ -325,7 +325,7 @@ class Pipeline:
             ticket = self._watermark.opened(chunk, 1)
             yield from self._deliver_part(_Part(ticket, chunk.records, chunk.records.nbytes))
             return True
-        parts = yield partial(split, chunk.records, self.lanes)
+        parts = yield partial(self._delivery.split, chunk.records, self.lanes)
         filled = sum(part.num_rows > 0 for part in parts)
         ticket = self._watermark.opened(chunk, filled)
         share, rest = divmod(chunk.records.nbytes, filled)

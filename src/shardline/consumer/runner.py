@@ -132,6 +132,7 @@ class Runner:
         self._make_loop = make_loop or self._thread
         self._clock = clock
         self._letters: dict[str, LetterBox] = {}
+        self._hash_keys: dict[str, str | None] = {}
         self._parked: set[tuple[PipelineKey, str]] = set()
         """The keys that the keeper has parked."""
 
@@ -234,8 +235,15 @@ class Runner:
             letters=self._letters_of(key.stream_name, consumer.failure),
             parked=start.parked,
             park=park,
+            find_hash_key=partial(self._hash_key_of, key.stream_name),
             change_of=pickle.loads(job.change_of) if job.change_of else None,  # noqa: S301
         )
+
+    def _hash_key_of(self, stream_name: str) -> str | None:
+        """Ask for the hash key of a table, once for all its shards."""
+        if stream_name not in self._hash_keys:
+            self._hash_keys[stream_name] = self._services[stream_name].describe().hash_key
+        return self._hash_keys[stream_name]
 
     def _letters_of(self, stream_name: str, policy: FailurePolicy) -> LetterBox | None:
         if isinstance(policy, DeadLetter) and stream_name not in self._letters:

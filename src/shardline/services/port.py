@@ -26,6 +26,8 @@ class StreamDescription:
     retention_seconds: int
     service_time: datetime | None = None
     """The service's clock when it answered; None where it is not known."""
+    hash_key: str | None = None
+    """The name of the table's hash key; None for Kinesis."""
     newer_arn: str | None = None
     """The stream of the same table that replaced this one, if DynamoDB's streaming was switched off
     and on again: drain this one, then read that one from its beginning."""

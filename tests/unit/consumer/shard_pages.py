@@ -106,8 +106,12 @@ class Letters:
     written: list[tuple[Fence, list[int], str]] = field(default_factory=list)
     parked: list[int] = field(default_factory=list)
     """The records of parked keys among them."""
+    hash_keys: set[str | None] = field(default_factory=set)
 
-    def write(self, batch: ShardBatch, reason: str, *, parked: bool = False) -> tuple[str, ...]:
+    def write(
+        self, batch: ShardBatch, reason: str, *, parked: bool = False, hash_key: str | None = None
+    ) -> tuple[str, ...]:
+        self.hash_keys.add(hash_key)
         if parked:
             self.parked += numbers_in(batch)
         self.written.append((batch.fence, numbers_in(batch), reason))

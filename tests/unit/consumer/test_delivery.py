@@ -19,6 +19,7 @@ from tests.unit.consumer.shard_pages import (
     Recorder,
     always,
     before_call,
+    changes,
     fences_rise,
     on,
     page,
@@ -153,9 +154,16 @@ def test_the_letter_is_written_before_the_key_is_parked_and_both_before_the_page
     order: list[str] = []
 
     class Box(Letters):
-        def write(self, batch: ShardBatch, reason: str, *, parked: bool = False) -> tuple[str, ...]:
+        def write(
+            self,
+            batch: ShardBatch,
+            reason: str,
+            *,
+            parked: bool = False,
+            hash_key: str | None = None,
+        ) -> tuple[str, ...]:
             order.append("letter")
-            return super().write(batch, reason, parked=parked)
+            return super().write(batch, reason, parked=parked, hash_key=hash_key)
 
     consumer = Recorder(DeadLetter(TO, per="key", attempts=1), fails=always)
     work = Delivery(
@@ -164,6 +172,33 @@ def test_the_letter_is_written_before_the_key_is_parked_and_both_before_the_page
     )  # fmt: skip
     assert isinstance(run_all(work.deliver_steps(page(("a", 1)))), Done)
     assert order == ["letter", f"park a {SHARD}/1"]
+
+
+@pytest.mark.case("R-01")
+def test_a_table_with_a_range_key_is_parked_by_its_hash_key() -> None:
+    asked: list[int] = []
+
+    def find_hash_key() -> str:
+        asked.append(1)
+        if len(asked) == 1:
+            raise OSError("no answer")
+        return "id"
+
+    consumer = Recorder(DeadLetter(TO, per="key", attempts=1), fails=on(0))
+    letters, rows = Letters(), list[tuple[str, str]]()
+    work = Delivery(
+        consumer, SHARD, 4, letters=letters, find_hash_key=find_hash_key,
+        park=lambda key, letter_id: partial(rows.append, (key, letter_id)),
+    )  # fmt: skip
+    items = [("a", 1), ("b", 1), ("a", 2), ("b", 2)]
+    records = changes(*[f'{{"at":{{"N":"{at}"}},"id":{{"S":"{name}"}}}}' for name, at in items])
+    assert run_all(work.deliver_steps(records)).processed == 2
+    assert (consumer.processed, letters.parked) == ([1, 3], [0, 2])
+    assert rows == [('{"S":"a"}', f"{SHARD}/0")]
+    assert letters.hash_keys == {"id"}
+    parts = work.split(records, 2)
+    assert sorted(part.num_rows for part in parts) in ([0, 4], [2, 2])
+    assert len(asked) == 2
 
 
 def test_keys_that_are_parked_when_the_lease_is_taken_are_not_tried() -> None:
@@ -221,11 +256,18 @@ def test_a_letter_that_cannot_be_written_is_tried_until_it_can() -> None:
     class Shaky(Letters):
         refused = 0
 
-        def write(self, batch: ShardBatch, reason: str, *, parked: bool = False) -> tuple[str, ...]:
+        def write(
+            self,
+            batch: ShardBatch,
+            reason: str,
+            *,
+            parked: bool = False,
+            hash_key: str | None = None,
+        ) -> tuple[str, ...]:
             if self.refused < 9:
                 self.refused += 1
                 raise OSError("disk full")
-            return super().write(batch, reason, parked=parked)
+            return super().write(batch, reason, parked=parked, hash_key=hash_key)
 
     log: list[Any] = []
     letters = Shaky()

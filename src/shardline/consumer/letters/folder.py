@@ -27,9 +27,12 @@ class FolderOfLetters:
         self._folder = Path(folder)
         self._origin = origin
 
-    def write(self, batch: ShardBatch, reason: str, *, parked: bool = False) -> tuple[str, ...]:
+    def write(
+        self, batch: ShardBatch, reason: str, *, parked: bool = False, hash_key: str | None = None
+    ) -> tuple[str, ...]:
         """Append the letters to the shard's file."""
-        letters = letters_for(batch, reason, self._origin, datetime.now(UTC), parked=parked)
+        at = datetime.now(UTC)
+        letters = letters_for(batch, reason, self._origin, at, parked=parked, hash_key=hash_key)
         name = _file_name(self._origin.stream, batch.shard_id)
         self._append(name, (letter.to_bytes() for letter in letters))
         return tuple(letter.id for letter in letters)

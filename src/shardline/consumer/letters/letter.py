@@ -44,8 +44,6 @@ class Origin:
 
     app: str = ""
     stream: str = ""
-    hash_key: str | None = None
-    """The hash key of a DynamoDB table, where it has a range key as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +124,17 @@ class Redriven:
 
 
 def letters_for(
-    batch: ShardBatch, reason: str, origin: Origin, at: datetime, *, parked: bool = False
+    batch: ShardBatch,
+    reason: str,
+    origin: Origin,
+    at: datetime,
+    *,
+    parked: bool = False,
+    hash_key: str | None = None,
 ) -> list[Letter]:
-    """Return a letter for each record of a batch."""
+    """Return a letter for each record of a batch; see `LetterWriter.write`."""
     try:
-        keys = keys_of(batch.arrow, origin.hash_key).to_pylist()
+        keys = keys_of(batch.arrow, hash_key).to_pylist()
     except ConfigurationError:  # A letter is written in any case: the whole key is as good.
         keys = batch.arrow.column("keys").to_pylist()
     prefix = "/".join(filter(None, (origin.app, origin.stream, batch.shard_id)))

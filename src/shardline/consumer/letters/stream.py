@@ -35,9 +35,12 @@ class StreamOfLetters:
         self._origin = origin
         self._patience = patience
 
-    def write(self, batch: ShardBatch, reason: str, *, parked: bool = False) -> tuple[str, ...]:
+    def write(
+        self, batch: ShardBatch, reason: str, *, parked: bool = False, hash_key: str | None = None
+    ) -> tuple[str, ...]:
         """Put the records of each letter."""
-        letters = letters_for(batch, reason, self._origin, datetime.now(UTC), parked=parked)
+        at = datetime.now(UTC)
+        letters = letters_for(batch, reason, self._origin, at, parked=parked, hash_key=hash_key)
         self._put_all(
             (letter, line) for letter in letters for line in in_parts(letter, _MOST_BYTES)
         )

@@ -26,9 +26,12 @@ class TableOfLetters:
         self._table_name = table_name
         self._origin = origin
 
-    def write(self, batch: ShardBatch, reason: str, *, parked: bool = False) -> tuple[str, ...]:
+    def write(
+        self, batch: ShardBatch, reason: str, *, parked: bool = False, hash_key: str | None = None
+    ) -> tuple[str, ...]:
         """Put the items of each letter."""
-        letters = letters_for(batch, reason, self._origin, datetime.now(UTC), parked=parked)
+        at = datetime.now(UTC)
+        letters = letters_for(batch, reason, self._origin, at, parked=parked, hash_key=hash_key)
         for letter in letters:
             for item in items_of(letter):
                 self._calls.call("put_item", TableName=self._table_name, Item=item)

@@ -113,6 +113,11 @@ class _TableStreams(_Part):
     last_evaluated_stream_arn: str | None = None
 
 
+class _KeyAttribute(_Part):
+    attribute_name: str
+    key_type: str
+
+
 class _DynamoDBDescription(_Part):
     table_name: str
     stream_arn: str
@@ -120,6 +125,7 @@ class _DynamoDBDescription(_Part):
     stream_status: str
     shards: list[_Shard]
     last_evaluated_shard_id: str | None = None
+    key_schema: list[_KeyAttribute] = []
 
 
 class _DynamoDBStream(_Part):
@@ -172,6 +178,7 @@ def decode_dynamodb_stream(body: bytes) -> tuple[StreamDescription, ShardPage]:
         # A stream that was switched off can be read for as long as it keeps records.
         active=stream.stream_status != "ENABLING",
         retention_seconds=_DYNAMODB_RETENTION_SECONDS,
+        hash_key=next((x.attribute_name for x in stream.key_schema if x.key_type == "HASH"), None),
     )
     shards = tuple(shard.to_shard() for shard in stream.shards)
     return description, ShardPage(

@@ -76,7 +76,7 @@ def test_a_letter_reads_back_as_it_was_written(
 
 def test_a_change_of_a_table_reads_back_with_its_hash_key() -> None:
     arrow = changes('{"id":{"S":"a"},"at":{"N":"1"}}')
-    (one,) = letters_for(ShardBatch(SHARD, Fence(1, 1), arrow), "odd", Origin(hash_key="id"), AT)
+    (one,) = letters_for(ShardBatch(SHARD, Fence(1, 1), arrow), "odd", Origin(), AT, hash_key="id")
     assert one.key == '{"S":"a"}'
     assert records_of_letters([one]) == arrow
     assert json.loads(one.payload) == {"id": {"S": "a"}, "at": {"N": "1"}}
