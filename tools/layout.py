@@ -25,9 +25,9 @@ FORBIDDEN_WORDS: Final = {
 }
 
 PURE_MODULES: Final = {
-    *("__future__", "abc", "bisect", "collections", "dataclasses", "datetime", "decimal", "enum"),
-    *("fractions", "functools", "hashlib", "heapq", "itertools", "json", "math", "operator", "re"),
-    *("string", "struct", "types", "typing", "zlib", "numpy", "shardline"),
+    *("__future__", "abc", "bisect", "collections", "contextlib", "dataclasses", "datetime"),
+    *("decimal", "enum", "fractions", "functools", "hashlib", "heapq", "itertools", "json", "math"),
+    *("operator", "re", "string", "struct", "types", "typing", "zlib", "numpy", "shardline"),
 }
 """All that core/ may import: for arithmetic and plain values; numpy only for its arrays."""
 

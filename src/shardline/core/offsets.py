@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from shardline.core.checkpoints import (
     VERSION,
     Json,
+    damage_named,
     position_from_json,
     position_to_json,
     read_document,
@@ -109,6 +110,7 @@ class Offset:
         }
 
     @classmethod
+    @damage_named(KIND)
     def from_json(cls, value: object) -> Offset:
         """Read what `to_json` wrote."""
         body = read_document(KIND, value)

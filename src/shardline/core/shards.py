@@ -12,19 +12,24 @@ from shardline.errors import InvalidPosition
 HASH_SPACE_END: Final = 2**128 - 1
 """The last hash key. Kinesis hashes partition keys with MD5, which has 128 bits."""
 
+SEQUENCE_DIGITS: Final = 129
+"""No service gives a sequence number more digits."""
+
 
 @total_ordering
 class SequenceNumber:
-    """A record's number in its shard: a decimal text of up to 129 digits that compares as a number.
+    """A record's number in its shard: decimal digits that compare as a number.
 
-    The text is kept as the service wrote it, because DynamoDB pads with zeros and wants them back.
+    The text is kept as the service wrote it: DynamoDB pads with zeros, and expects them back.
     """
 
     __slots__ = ("_number", "text")
 
     def __init__(self, text: str) -> None:
-        if not (text.isascii() and text.isdigit()):
-            raise InvalidPosition(f"not a sequence number: {text!r} (expected decimal digits)")
+        if not (text.isascii() and text.isdigit() and len(text) <= SEQUENCE_DIGITS):
+            raise InvalidPosition(
+                f"not a sequence number: {text[:40]!r} (expected up to {SEQUENCE_DIGITS} digits)"
+            )
         self.text: Final = text
         self._number: Final = int(text)
 

@@ -17,11 +17,10 @@ attempt with what the first one wrote.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from shardline.core.checkpoints import position_from_json, position_to_json
+from shardline.core.checkpoints import position_from_text, position_to_text
 from shardline.core.leasing.parked_keys import ParkedKey
 from shardline.core.leasing.rows import Header, Heartbeat, LeaseRow
 from shardline.core.leasing.runs import Run
@@ -30,7 +29,6 @@ from shardline.errors import ShardlineError
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from shardline.core.positions import Position
 
 __all__ = [
     "Conflict", "Header", "Heartbeat", "LeaseRow", "LeaseTable", "ParkedKey", "RowPage", "Run",
@@ -167,13 +165,3 @@ class LeaseTable(Protocol):
 
     def close(self) -> None:
         """Close connections."""
-
-
-def position_to_text(position: Position) -> str:
-    """Write a position for a text column: the `checkpoint` of a row, the `start` of a header."""
-    return json.dumps(position_to_json(position), sort_keys=True, separators=(",", ":"))
-
-
-def position_from_text(text: str) -> Position:
-    """Read what `position_to_text` wrote."""
-    return position_from_json(json.loads(text))

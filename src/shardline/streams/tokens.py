@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from shardline.core.checkpoints import (
     Json,
+    damage_named,
     position_from_json,
     position_to_json,
     read_document,
@@ -72,28 +73,26 @@ def from_token(token: object, stream: StreamDescription) -> Ledger:
     """Return the ledger of a token. Raises `InvalidPosition` unless it is of this very stream."""
     body = read_document(KIND, token)
     if body.get("stream") != stream.arn:
-        raise InvalidPosition(f"this token belongs to {body.get('stream')}, not to {stream.arn}")
+        raise InvalidPosition(f"this token belongs to {body.get('stream')!s:.150}, not to {stream.arn}")
     if body.get("created_at") != _timestamp(stream.created_at):
         raise InvalidPosition(
             f"this token is of a stream {stream.name} that was made at {body.get('created_at')}; "
             f'the one of now was made at {_timestamp(stream.created_at)}: start at "trim_horizon"'
         )
-    try:
+    with damage_named(KIND):
         start = position_from_json(body["start"])
         places = {shard["id"]: _place(clock, shard) for clock, shard in enumerate(body["shards"])}
         drained = [str(shard_id) for shard_id in body["drained"]]
         left_at = {s: datetime.fromisoformat(at) for s, at in body["left_at"].items()}
-    except (KeyError, TypeError, ValueError) as error:
-        raise InvalidPosition(f"this token was damaged: {error!r:.80}") from error
     if not isinstance(start, TrimHorizon | Latest | AtTime):
-        raise InvalidPosition("this token was damaged: its start is no start")
+        raise InvalidPosition("this token is damaged: its start is no start")
     return Ledger(start, places, drained, left_at)
 
 
 def _place(clock: int, shard: dict[str, Any]) -> Place:
     position = position_from_json(shard["position"])
     if isinstance(position, Latest):
-        raise InvalidPosition('this token was damaged: "latest" is no place to go on from')
+        raise InvalidPosition('this token is damaged: "latest" is no place to go on from')
     as_of = position.time if isinstance(position, AtTime) else None
     if "as_of" in shard:
         as_of = datetime.fromisoformat(shard["as_of"])

@@ -10,9 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardline.core.checkpoints import (
+    damage_named,
     further,
     position_from_json,
+    position_from_text,
     position_to_json,
+    position_to_text,
     read_document,
     write_document,
 )
@@ -49,7 +52,9 @@ def test_a_position_survives_json(position: Position) -> None:
         {"after": 7},
         {"after": "x"},
         {"after": "1", "sub": True},
+        {"after": "1", "sub": -2},
         {"after": "1", "more": 1},
+        {"after": "1" * 130},
         {"at_time": "noon"},
         {"at_time": "2026-01-01T00:00:00"},
     ],
@@ -59,6 +64,25 @@ def test_what_is_no_position_is_refused(value: object) -> None:
         position_from_json(value)
 
 
+@given(positions)
+def test_a_position_survives_as_text(position: Position) -> None:
+    assert position_from_text(position_to_text(position)) == position
+
+
+@pytest.mark.parametrize("text", ["", "{", "7", '{"after":"x"}', "[" * 100_000])
+def test_a_damaged_text_is_one_line(text: str) -> None:
+    with pytest.raises(InvalidPosition) as caught:
+        position_from_text(text)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("error", [KeyError("shards"), TypeError(), ValueError(), AttributeError()])
+def test_what_a_damaged_document_raises_becomes_one_line(error: Exception) -> None:
+    with pytest.raises(InvalidPosition, match="this token is damaged"), damage_named("token"):
+        raise error
+
+
 def test_equal_documents_are_equal_texts() -> None:
     assert write_document("offset", {"b": 1, "a": 2}) == write_document("offset", {"a": 2, "b": 1})
 
@@ -66,7 +90,9 @@ def test_equal_documents_are_equal_texts() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "is no JSON"),
+        ("{", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
+        ('{"shardline":' + "1" * 5000 + "}", "is not JSON"),
         ('{"TRIM_HORIZON": 1}', "written by another tool"),
         ('{"shardline":"offset","version":1}', "this is the offset of shardline, not a token"),
         ('{"shardline":"token","version":99}', "has version 99 and this shardline reads version 1"),

@@ -181,7 +181,7 @@ def test_a_token_keeps_the_marks_that_lineage_needs_and_no_others() -> None:
         (lambda token: {**token, "shards": [{"id": "x"}]}, "damaged"),
         (lambda token: {**token, "shards": [{"id": "x", "position": "latest"}]}, "damaged"),
         (lambda token: {**token, "start": "shard_end"}, "damaged"),
-        (lambda token: json.dumps(token)[:-9], "no JSON"),
+        (lambda token: json.dumps(token)[:-9], "not JSON"),
     ],
 )
 def test_a_foreign_or_old_token_is_refused_in_one_line(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from shardline.core.shards import SEQUENCE_DIGITS
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -44,5 +46,8 @@ def guarded(decode: Callable[[bytes], RecordsAnswer], body: bytes) -> RecordsAns
 def require_digits(numbers: list[str]) -> None:
     """Raise `msgspec.DecodeError` unless every sequence number is of digits."""
     joined = "".join(numbers)
-    if numbers and not (joined.isascii() and joined.isdigit() and all(numbers)):
+    sizes = set(map(len, numbers))
+    if numbers and not (joined.isascii() and joined.isdigit() and 0 not in sizes):
         raise msgspec.DecodeError("a sequence number is not of digits")
+    if sizes and max(sizes) > SEQUENCE_DIGITS:
+        raise msgspec.DecodeError("a sequence number is too long")

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from shardline.core.shards import SEQUENCE_DIGITS
 from shardline.services.wire.cbor import decode_at, head, read_head
 from shardline.services.wire.columns import KINESIS_COLUMNS, LAST_SECOND, TIME
 from shardline.services.wire.spans import (
@@ -37,7 +38,6 @@ _FIELDS: Final = {"Data", "PartitionKey", _NUMBER_FIELD, _TIME_FIELD}
 _TIME_HEAD: Final = b"\xc1\x1b"
 """Tag 1, and a whole number of eight bytes."""
 _TIME_BYTES: Final = 8
-_LONGEST_NUMBER: Final = 255
 
 _MANY: Final = 24
 """From here on it pays to look at all records at once, which costs 0.2 ms whatever there is."""
@@ -175,7 +175,7 @@ def _shape_of_first(body: bytes, place: int) -> _Shape | None:
             literal, fixed_bytes = literal + _TIME_HEAD, _TIME_BYTES
         elif name == _NUMBER_FIELD:
             fixed_bytes = read_head(body, place)[2]
-            if fixed_bytes > _LONGEST_NUMBER:
+            if fixed_bytes > SEQUENCE_DIGITS:
                 return None
             literal += head(_TEXT, fixed_bytes)
         fields.append(_Field(name, literal, fixed_bytes))

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pybase64 import b64decode
 
+from shardline.core.shards import SEQUENCE_DIGITS
 from shardline.services.wire.columns import KINESIS_COLUMNS, time_array
 from shardline.services.wire.spans import (
     Places,
@@ -202,6 +203,8 @@ def _are_digits(text: npt.NDArray[np.uint8]) -> bool:
 
 def _numbers(body: bytes, begins: Places, ends: Places) -> pa.Array:
     size = int(ends[0] - begins[0])
+    if int((ends - begins).max()) > SEQUENCE_DIGITS:
+        raise ValueError("a sequence number is too long")
     if size and (ends - begins == size).all():
         return digits(windows_at(body, begins, size))
     numbers = texts(body, begins, ends)

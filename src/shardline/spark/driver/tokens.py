@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
-from shardline.core.checkpoints import position_from_json, read_document
+from shardline.core.checkpoints import damage_named, position_from_json, read_document
 from shardline.core.offsets import Mark, Offset, Range
-from shardline.errors import InvalidPosition
 
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -15,15 +14,13 @@ _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 def offset_of_token(token: str) -> Offset:
     """Return the offset at which a token's stream stands; nothing of it is left to resolve."""
     body = read_document("token", token)
-    try:
+    with damage_named("token"):
         return Offset(
             start=position_from_json(body["start"]),
             created_at=datetime.fromisoformat(body["created_at"]),
             ranges={shard["id"]: _range(shard) for shard in body["shards"]},
             drained={str(shard_id): Mark(None, _LONG_AGO) for shard_id in body["drained"]},
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise InvalidPosition(f"this token was damaged: {error!r:.80}") from error
 
 
 def _range(shard: dict[str, str]) -> Range:
