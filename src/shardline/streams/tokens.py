@@ -73,7 +73,8 @@ def from_token(token: object, stream: StreamDescription) -> Ledger:
     """Return the ledger of a token. Raises `InvalidPosition` unless it is of this very stream."""
     body = read_document(KIND, token)
     if body.get("stream") != stream.arn:
-        raise InvalidPosition(f"this token belongs to {body.get('stream')!s:.150}, not to {stream.arn}")
+        owner = str(body.get("stream"))[:150]
+        raise InvalidPosition(f"this token belongs to {owner}, not to {stream.arn}")
     if body.get("created_at") != _timestamp(stream.created_at):
         raise InvalidPosition(
             f"this token is of a stream {stream.name} that was made at {body.get('created_at')}; "
