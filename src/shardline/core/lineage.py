@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class State(Enum):
-    """Where a shard stands for one consumer."""
+    """The state of a shard for one consumer."""
 
     UNDISCOVERED = "undiscovered"
-    """Named by a child or by our records but not listed: ask the service for it, and hold on."""
+    """Named by a child or by our records but not listed: ask the service for it, and wait."""
     WAITING = "waiting"
     """An ancestor is not drained yet."""
     READABLE = "readable"
@@ -36,7 +36,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One shard's state, and whom it waits for."""
+    """One shard's state, and the shards that it waits for."""
 
     shard_id: str
     state: State
@@ -80,10 +80,10 @@ def trace(
     known: AbstractSet[str] = frozenset(),
     gone: AbstractSet[str] = frozenset(),
 ) -> Lineage:
-    """Tell every shard's standing from a listing and from what we know.
+    """Return the standing of every shard, from a listing and from our own records.
 
     `known` are shards with a position in our records. `gone` are those for which the service
-    answered, one by one, that it has them no more; a listing that shows one outranks that.
+    answered, one by one, that it no longer has them; a listing that shows one outranks that.
     """
     by_id = {shard.id: shard for shard in listed}
     standings: dict[str, Standing] = {}
@@ -104,7 +104,7 @@ def trace(
 
 
 def children_of(listed: Iterable[Shard]) -> dict[str, tuple[str, ...]]:
-    """Map each parent's id to its children's, in the order of the listing."""
+    """Return the ids of each parent's children, in the order of the listing."""
     children: dict[str, list[str]] = {}
     for shard in listed:
         for parent in shard.parents:
@@ -158,7 +158,7 @@ def _waits_for(shard: Shard | None, standings: Mapping[str, Standing]) -> tuple[
 
 
 def _parents_first(by_id: Mapping[str, Shard], extra: Iterable[str]) -> list[str]:
-    """Order all ids, those that are only named included, so that parents come first."""
+    """Return all ids, those that are only named included, parents first."""
     ordered: list[str] = []
     entered: set[str] = set()
     for root in (*by_id, *extra):

@@ -1,4 +1,4 @@
-"""How a stream is written down: `kinesis://orders`, `dynamodb://users`, or either with an ARN."""
+"""Addresses of streams: `kinesis://orders`, `dynamodb://users`, or either with an ARN."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ARN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a stream is: its service, its name (or its table's), and what an ARN adds to that."""
+    """The service of a stream, its name or that of its table, and what an ARN adds."""
 
     service: Literal["kinesis", "dynamodb"]
     name: str
@@ -31,7 +31,7 @@ class Address:
 
     @property
     def stream_name(self) -> str:
-        """The name under which leases are kept: no table is mistaken for a stream of its name."""
+        """The name under which leases are kept: that of a table differs from that of a stream."""
         return self.name if self.service == "kinesis" else f"dynamodb/{self.name}"
 
     def __str__(self) -> str:
@@ -39,7 +39,7 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """Read an address, or raise a `ConfigurationError` that shows the right form."""
+    """Return the address in a text. Raises a `ConfigurationError` that shows the right form."""
     scheme, separator, rest = text.partition("://")
     if not separator:
         raise ConfigurationError(f"{text!r} is not an address: write {_suggestion(text)}")

@@ -19,6 +19,7 @@ import pyarrow as pa
 from shardline.core.shards import hash_key_of
 from shardline.services.clock import boot_seconds
 from shardline.services.log_limits import LogLimit
+from shardline.services.wire.columns import SUB_SEQUENCE
 from shardline.services.wire.protobuf import UserRecords, read_message
 from shardline.services.wire.spans import copied_out, words_at
 
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAGIC: Final = b"\xf3\x89\x9a\xc2"
-SUB_SEQUENCE: Final = pa.field("subSequenceNumber", pa.int64(), nullable=False)
-"""The number of a user record within its record, from 0; 0 for a record that is not aggregated."""
 
 _DIGEST_BYTES: Final = 16
 _MOST_GROWTH: Final = 32

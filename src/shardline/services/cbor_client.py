@@ -1,7 +1,7 @@
-"""A client that speaks CBOR instead of JSON, as the AWS SDK for Java does: no base64 either way.
+"""Makes a client use CBOR instead of JSON, as the AWS SDK for Java does: there is no base64.
 
-botocore goes on writing and parsing JSON; bodies change their language on the way out and in. What
-is big, a page of records, never does: `decode_kinesis` reads both languages.
+botocore still writes and parses JSON; bodies are converted on the way out and in. A page of records
+is not: `decode_kinesis` reads both formats.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WIRES: Final = ("json", "cbor")
 
 
 def speak_cbor(client: Any, service_id: str) -> None:
-    """Make a client send CBOR, and understand it in every answer, refusals included."""
+    """Make a client send CBOR, and read it in every answer, refusals included."""
 
     def write(params: dict[str, Any], model: Any, **_: Any) -> None:
         params["body"] = cbor.encode(_typed(json.loads(params["body"] or "{}"), model.input_shape))
@@ -28,20 +28,20 @@ def speak_cbor(client: Any, service_id: str) -> None:
         if cbor.is_cbor_map(response_dict["body"]):
             response_dict["body"] = msgspec.json.encode(cbor.decode(response_dict["body"]))
 
-    # Last, so that others still see JSON in a request, and the records of a page are already taken.
+    # Last, so that others still see JSON in a request, and a page of records is decoded before.
     client.meta.events.register_last(f"before-call.{service_id}", write)
     client.meta.events.register_last(f"before-parse.{service_id}", read)
 
 
 def _typed(value: Any, shape: Any) -> Any:
-    """Give times and bytes the types that JSON has no words for."""
+    """Return a value of JSON with its times and bytes in types of their own."""
     match getattr(shape, "type_name", None), value:
         case "structure", dict():
             return {name: _typed(each, shape.members.get(name)) for name, each in value.items()}
         case "list", list():
             return [_typed(each, shape.member) for each in value]
         case "timestamp", int() | float():
-            # Up to the next millisecond: a record of the one that has begun lies before the time.
+            # Up to the next millisecond: a record of the one that has begun is before the time.
             return cbor.Milliseconds(-(-round(value * 1_000_000) // 1000))
         case "blob", str():
             return base64.b64decode(value)

@@ -1,4 +1,4 @@
-"""From an address to a stream behind the port."""
+"""Connects: from an address to a stream behind the port."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def connect(
     patience: Patience | None = None,
     wire: str = "json",
 ) -> StreamService:
-    """Return the stream at an address. Nothing is sent yet, so a missing stream shows at first use.
+    """Return the stream at an address. Nothing is sent: a missing stream fails at the first call.
 
     What is not given comes from the usual AWS environment variables and files. A server on this
     machine (`Access(endpoint_url="http://127.0.0.1:…")`) needs neither credentials nor region.
-    `wire="cbor"` speaks to Kinesis as the AWS SDK for Java does: decoded in half the time.
+    `wire="cbor"` uses the format of the AWS SDK for Java, which is decoded in half the time.
     """
     where = parse_address(address)
     access = access or Access()
@@ -39,7 +39,7 @@ def connect(
         )
     if wire not in WIRES or (wire == "cbor" and where.service != "kinesis"):
         raise ConfigurationError(
-            f"{address}: wire={wire!r} is not spoken there: leave it out"
+            f"{address}: wire={wire!r} is not available there: leave it out"
             + (", or write wire='json' or wire='cbor'" if where.service == "kinesis" else "")
         )
     access = replace(access, region=access.region or where.region)

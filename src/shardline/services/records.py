@@ -1,4 +1,4 @@
-"""What a stream gives its user: one light object for each record, made a page at a time."""
+"""The records that users see: one light object each, made a page at a time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import pyarrow as pa
 
-from shardline.services.wire.columns import KINESIS_COLUMNS, time_column
+from shardline.services.wire.columns import SUB_SEQUENCE, time_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,17 +22,17 @@ _DECODE: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """A record of any stream: where it lies, and when the service says that it was made."""
+    """A record of any stream: its shard, its number, and the time that the service gave it."""
 
     shard_id: str
     sequence_number: str
     """Rises within its shard; compare as a number, never as text."""
     arrived_us: int
-    """Microseconds since 1970: what `arrived_at` is made from when it is asked for."""
+    """The arrival in microseconds since 1970, from which `arrived_at` is made on demand."""
 
     @property
     def arrived_at(self) -> datetime:
-        """When the service took the record, approximately, by its own clock."""
+        """The time at which the service accepted the record: approximate, and by its own clock."""
         return _EPOCH + timedelta(microseconds=self.arrived_us)
 
 
@@ -41,12 +41,14 @@ class KinesisRecord(Record, frozen=True, gc=False):
 
     partition_key: str
     data: bytes
+    sub_sequence_number: int = 0
+    """The number of a user record within an aggregated record, from 0; 0 for any other record."""
 
 
 class DynamoDBRecord(Record, frozen=True, gc=False):
     """A change to an item of a table. Keys and images are DynamoDB JSON: `{"id": {"S": "a"}}`.
 
-    They are parsed anew each time they are asked for, since many consumers need only one of them.
+    They are parsed at each access, since many consumers need only one of them.
     """
 
     event_id: str
@@ -87,11 +89,13 @@ def times_of(batch: pa.RecordBatch) -> NDArray[np.int64]:
 
 
 def records_of(shard_id: str, batch: pa.RecordBatch, times: NDArray[np.int64]) -> list[Any]:
-    """Make the records of a page: whole columns at a time, with no Python code for each record."""
+    """Return the records of a page, made by whole columns: no Python code runs for each record."""
     kind: Callable[..., Record] = DynamoDBRecord
     names: tuple[str, ...] = _DYNAMODB_ORDER
-    if batch.schema.names == KINESIS_COLUMNS.names:
+    if "partitionKey" in batch.schema.names:
         kind, names = KinesisRecord, ("partitionKey", "data")
+        if SUB_SEQUENCE.name in batch.schema.names:
+            names = (*names, SUB_SEQUENCE.name)
     columns: list[Iterable[Any]] = [batch.column(name).to_pylist() for name in names]
     numbers = batch.column("sequenceNumber").to_pylist()
     return list(map(kind, repeat(shard_id), numbers, times.tolist(), *columns))

@@ -1,4 +1,4 @@
-"""CBOR as the AWS SDKs speak it (`application/x-amz-cbor-1.1`): read and written, nothing else.
+"""Reads and writes CBOR as the AWS SDKs use it (`application/x-amz-cbor-1.1`).
 
 Times are tag 1 around *milliseconds*, not the seconds of the standard. They are read as JSON has
 them, in seconds, and written from `Milliseconds`.
@@ -25,7 +25,7 @@ class Milliseconds(int):
 
 
 def is_cbor_map(body: bytes) -> bool:
-    """Say whether a body is a CBOR map; JSON text never begins with such a byte."""
+    """Return true if a body is a CBOR map; JSON text never begins with such a byte."""
     return body[:1] >= b"\xa0"
 
 
@@ -33,7 +33,7 @@ def is_cbor_map(body: bytes) -> bool:
 
 
 def decode(body: bytes) -> Any:
-    """Read a body that is one item. Raises `msgspec.DecodeError` for anything else."""
+    """Return the one item of a body. Raises `msgspec.DecodeError` for anything else."""
     try:
         value, place = decode_at(body, 0)
     except RecursionError:
@@ -44,7 +44,7 @@ def decode(body: bytes) -> Any:
 
 
 def decode_at(body: bytes, place: int) -> tuple[Any, int]:
-    """Read the item at a place; return it and the place behind it."""
+    """Return the item at a place, and the place after it."""
     kind, info, number, place = read_head(body, place)
     if kind in (_TEXT, _BYTES):
         if info == _WITHOUT_END:
@@ -83,7 +83,7 @@ def decode_at(body: bytes, place: int) -> tuple[Any, int]:
 
 
 def read_head(body: bytes, place: int) -> tuple[int, int, int, int]:
-    """Read what an item begins with: kind, additional information, its number, the place behind."""
+    """Return the head of an item: kind, additional information, number, and the place after it."""
     if place >= len(body):
         raise _cut_short()
     first = body[place]
@@ -92,10 +92,10 @@ def read_head(body: bytes, place: int) -> tuple[int, int, int, int]:
     if info < 24:
         return kind, info, info, place
     if info < 28:
-        behind = place + (1 << (info - 24))
-        if behind > len(body):
+        after = place + (1 << (info - 24))
+        if after > len(body):
             raise _cut_short()
-        return kind, info, int.from_bytes(body[place:behind], "big"), behind
+        return kind, info, int.from_bytes(body[place:after], "big"), after
     if info == _WITHOUT_END and kind in (_BYTES, _TEXT, _ARRAY, _MAP):
         return kind, info, 0, place
     raise msgspec.DecodeError(f"CBOR has an unexpected byte {first:#x} at {place - 1}")
@@ -112,7 +112,7 @@ def _items(body: bytes, place: int, count: int | None) -> tuple[list[Any], int]:
 
 
 def _joined(body: bytes, place: int, kind: int) -> tuple[bytes, int]:
-    """Read a text or bytes that came in pieces, as Jackson writes long texts."""
+    """Return a text or bytes that come in pieces, as Jackson writes long texts."""
     pieces: list[bytes] = []
     while body[place : place + 1] != b"\xff":
         piece_kind, info, number, place = read_head(body, place)
@@ -131,7 +131,7 @@ def _cut_short() -> msgspec.DecodeError:
 
 
 def encode(value: Any) -> bytes:
-    """Write what JSON could hold, and bytes and `Milliseconds` besides."""
+    """Return a value in CBOR: what JSON can hold, and also bytes and `Milliseconds`."""
     pieces: list[bytes] = []
     _write(value, pieces)
     return b"".join(pieces)
@@ -168,7 +168,7 @@ def _write(value: Any, pieces: list[bytes]) -> None:
 
 
 def head(kind: int, number: int) -> bytes:
-    """Write what an item begins with, in the shortest form."""
+    """Return the head of an item, in the shortest form."""
     if number < 24:
         return bytes([kind << 5 | number])
     for info, size in ((24, 1), (25, 2), (26, 4), (27, 8)):

@@ -24,6 +24,10 @@ KINESIS_COLUMNS: Final = pa.schema(
     ]
 )
 
+SUB_SEQUENCE: Final = pa.field("subSequenceNumber", pa.int64(), nullable=False)
+"""Added where aggregated records are split: the number of a user record within its record, from 0;
+0 for a record that is not aggregated."""
+
 DYNAMODB_COLUMNS: Final = pa.schema(
     [
         pa.field("eventID", pa.string(), nullable=False),
@@ -42,7 +46,7 @@ DYNAMODB_COLUMNS: Final = pa.schema(
 
 
 def time_column(records: pa.RecordBatch) -> pa.Array:
-    """Return when the service says that each record arrived, whichever service it is."""
+    """Return the arrival times of records, whichever service they are from."""
     kinesis = "approximateArrivalTimestamp" in records.schema.names
     return records.column(
         "approximateArrivalTimestamp" if kinesis else "approximateCreationDateTime"

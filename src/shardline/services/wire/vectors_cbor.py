@@ -40,7 +40,7 @@ _TIME_HEAD: Final = b"\xc1\x1b"
 _TIME_BYTES: Final = 8
 
 _MANY: Final = 24
-"""From here on it pays to look at all records at once, which costs 0.2 ms whatever there is."""
+"""From here on it pays to decode all records at once, which costs 0.2 ms however few there are."""
 
 _EXTRA_BYTES: Final = np.array([0] * 24 + [1, 2, 4] + [0] * 5)
 """How many bytes of length follow the first, by its lower five bits."""
@@ -52,8 +52,8 @@ _LENGTH_TYPES: Final = {24: "u1", 25: ">u2", 26: ">u4"}
 class _Field(NamedTuple):
     name: str
     literal: bytes
-    """The name as it is written, what stands before it if it is the first, and what stands before a
-    value of fixed size."""
+    """The bytes of the name, those before it if it is the first, and those before a value of fixed
+    size."""
     fixed_bytes: int | None
     """How long each value is: times and sequence numbers are as long as those of the first."""
 
@@ -86,7 +86,7 @@ class _Walked(NamedTuple):
 
 
 def decode_alike_cbor(body: bytes, at_least: int = _MANY) -> Records | None:
-    """Decode the records if all of them look like the first, else return None; so if they are few.
+    """Return the records if all of them look like the first and they are many, else None.
 
     `start` and `stop` of what is returned are the places of the whole array, its head included.
     """
@@ -135,7 +135,7 @@ def decode_alike_cbor(body: bytes, at_least: int = _MANY) -> Records | None:
 def _find_array(body: bytes) -> tuple[int, int, int | None] | None:
     """Find the array of records: its place, the place of the first, how many (None: till a break).
 
-    Members that stand before it are read over, so that no text that looks like one is taken for it.
+    The members before it are read over, so that no text that looks like it is taken for it.
     """
     kind, _, _, place = read_head(body, 0)
     while kind == _MAP and body[place : place + 1] != _BREAK and place < len(body):
@@ -145,12 +145,12 @@ def _find_array(body: bytes) -> tuple[int, int, int | None] | None:
             if array_kind != _ARRAY:
                 return None
             return place, first, None if info == _WITHOUT_END else count
-        place = _behind(body, place)
+        place = _place_after(body, place)
     return None
 
 
-def _behind(body: bytes, place: int) -> int:
-    """Return the place behind an item, without copying data that may be big."""
+def _place_after(body: bytes, place: int) -> int:
+    """Return the place after an item, without copying data that may be big."""
     kind, info, number, inside = read_head(body, place)
     if kind in (_BYTES, _TEXT) and info != _WITHOUT_END:
         return inside + number
@@ -158,11 +158,11 @@ def _behind(body: bytes, place: int) -> int:
 
 
 def _shape_of_first(body: bytes, place: int) -> _Shape | None:
-    """Read the shape of the first record."""
-    kind, info, count, behind = read_head(body, place)
+    """Return the shape of the first record, or None for one that is not as expected."""
+    kind, info, count, after = read_head(body, place)
     if kind != _MAP:
         return None
-    start, before, place = place, body[place:behind], behind
+    start, before, place = place, body[place:after], after
     has_break = info == _WITHOUT_END
     fields: list[_Field] = []
     while body[place : place + 1] != _BREAK if has_break else len(fields) < count:
@@ -179,7 +179,7 @@ def _shape_of_first(body: bytes, place: int) -> _Shape | None:
                 return None
             literal += head(_TEXT, fixed_bytes)
         fields.append(_Field(name, literal, fixed_bytes))
-        place = _behind(body, place)
+        place = _place_after(body, place)
         if place > len(body):
             return None
     names = {field.name for field in fields}
@@ -224,7 +224,7 @@ def _walk(body: bytes, places: Places, shape: _Shape) -> _Walked:
 def _lengths(
     body: bytes, places: Places, kind: int
 ) -> tuple[Places, npt.NDArray[Any], npt.NDArray[np.bool_]]:
-    """Read heads: where each value begins, how long it is, and whether it is of this kind."""
+    """Return where each value begins, how long it is, and whether it is of this kind."""
     heads = words_at(body, places, "u1")
     info = heads & 31
     fits = (heads >> 5 == kind) & (info <= _LARGEST_INFO)

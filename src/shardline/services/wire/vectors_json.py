@@ -47,11 +47,11 @@ class _Field(NamedTuple):
     name: bytes
     quoted: bool
     literal: bytes
-    """What stands before the value, from the brace or comma before the name on."""
+    """The bytes before the value, from the brace or comma before the name on."""
 
     @property
     def any_length(self) -> bool:
-        """Whether values differ in length, and are searched for: not numbers, in either form."""
+        """True if values differ in length and are searched for: all but numbers and times."""
         return self.quoted and self.name != _NUMBER_FIELD
 
 
@@ -62,7 +62,7 @@ class _Found(NamedTuple):
 
 
 class Records(NamedTuple):
-    """The records of a body, and where in it they stand: behind the bracket, before the other."""
+    """The records of a body, and where in it they are: after one bracket, before the other."""
 
     batch: pa.RecordBatch
     start: int
@@ -70,7 +70,7 @@ class Records(NamedTuple):
 
 
 def decode_alike(body: bytes) -> Records | None:
-    """Decode the records if all of them look like the first, else return None."""
+    """Return the records if all of them look like the first, else None."""
     start = body.find(_ARRAY) + len(_ARRAY)
     fields = _fields_of_first(body, start)
     if fields is None:
@@ -96,13 +96,13 @@ def decode_alike(body: bytes) -> Records | None:
             _numbers(body, *places[_NUMBER_FIELD]),
             _times(body, *places[_TIME_FIELD]),
         ]
-    except ValueError:  # bad base64, UTF-8 or number: the typed decoder says what is wrong
+    except ValueError:  # bad base64, UTF-8 or number: the typed decoder names it
         return None
     return Records(pa.RecordBatch.from_arrays(columns, schema=KINESIS_COLUMNS), start, stop)
 
 
 def _fields_of_first(body: bytes, start: int) -> list[_Field] | None:
-    """Read the shape of the first record, or return None for one that is not as expected."""
+    """Return the fields of the first record, or None for one that is not as expected."""
     if start < len(_ARRAY) or body[start : start + 1] != b"{":
         return None
     fields: list[_Field] = []
@@ -153,7 +153,7 @@ def _find_values(body: bytes, start: int, fields: list[_Field]) -> _Found | None
 
 
 def _as_long_as_first(body: bytes, begins: Places, closing: bytes) -> Places:
-    """Return where texts end that are all as long as the first, or else where they are found to."""
+    """Return where texts end, if all are as long as the first, or else where a search finds it."""
     ends = begins + (body.find(b'"', int(begins[0])) - int(begins[0]))
     if stands_at(body, ends, closing).all():
         return ends
@@ -161,7 +161,7 @@ def _as_long_as_first(body: bytes, begins: Places, closing: bytes) -> Places:
 
 
 def _ends_of_numbers(body: bytes, begins: Places, closing: bytes) -> Places:
-    """Return where numbers end: at the first comma, behind which the next name must stand."""
+    """Return where numbers end: at the first comma, after which the next name must come."""
     fits = min(_LONGEST_NUMBER, len(body) - int(begins[-1]))
     bits = max(0, fits.bit_length() - 1)  # a power of two: dividing by others takes long
     commas = np.flatnonzero(windows_at(body, begins, 1 << bits) == closing[0])[::-1]
