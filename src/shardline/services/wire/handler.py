@@ -35,7 +35,9 @@ def require_whole_answers(client: Any) -> None:
 
     An empty object is accepted: DynamoDB answers so for an item that is not there.
     """
-    is_json = client.meta.service_model.resolved_protocol == "json"
+    model = client.meta.service_model
+    # botocore before 1.36 knows one protocol for each service.
+    is_json = getattr(model, "resolved_protocol", model.metadata["protocol"]) == "json"
 
     def check(
         operation_model: Any,
