@@ -69,7 +69,7 @@ def test_merge_then_split_goes_on_at_the_oldest_unfinished_ancestor() -> None:
     assert readable(shards, drained={"a", "b", "ab"}) == ["x", "y"]
 
 
-@pytest.mark.req("O-11", "K-22")
+@pytest.mark.req("K-22")
 def test_a_root_is_readable_until_it_is_drained() -> None:
     assert readable([closed("a")]) == ["a"]
     assert readable([closed("a")], drained={"a"}) == []

@@ -212,6 +212,23 @@ def test_a_loop_gives_records_only_and_ends_with_the_stream() -> None:
     assert names(world.stream(stream.token)) == ["d"]
 
 
+@pytest.mark.req("O-11")
+def test_a_shard_that_was_read_to_its_end_is_not_read_again() -> None:
+    world = World()
+    (parent,) = world.roots
+    world.put("a")
+    children = world.split(parent)
+    for child in children:
+        world.put(f"in {child}", shard=child)
+    first = world.stream("trim_horizon")
+    assert len(names(first)) == 3
+    world.service.opened.clear()
+    world.put("later", shard=children[0])
+    assert names(world.stream(first.token)) == ["later"]
+    assert world.service.opened
+    assert set(world.service.opened) <= set(children)
+
+
 def test_a_loop_that_waits_is_ended_from_another_thread() -> None:
     world = World()
     stream = Stream[Any](world.service, "latest", poll_seconds=60)

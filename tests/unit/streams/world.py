@@ -28,6 +28,7 @@ class Watched:
         self._service = service
         self.calls: Counter[str] = Counter()
         self.change_page: Callable[[str, Page], Page] = lambda _, page: page
+        self.opened: list[str] = []
         self._shard_of: dict[str, str] = {}
 
     def __getattr__(self, name: str) -> Any:
@@ -39,6 +40,7 @@ class Watched:
 
     def open(self, shard_id: str, position: Position) -> str:
         self.calls["open"] += 1
+        self.opened.append(shard_id)
         iterator = self._service.open(shard_id, position)
         self._shard_of[iterator] = shard_id
         return iterator
