@@ -169,7 +169,7 @@ def test_a_name_that_is_not_there_is_found() -> None:
 
 def unknown_options(line: str) -> list[str]:
     """Return the options of a command line that its command does not have."""
-    words = re.sub(r"#.*", "", line).split()[1:]
+    words = re.sub(r"#.*", "", line).partition(" -- ")[0].split()[1:]  # the rest is a program's
     command: Any = typer.main.get_command(app)
     known = {name for parameter in command.params for name in parameter.opts}
     for word in words:
