@@ -209,7 +209,8 @@ def test_a_dataclass_and_a_plain_pydantic_model_stream_with_a_table_name(
         engine.stream(Row, "latest")
 
 
-def test_a_change_that_does_not_fit_is_an_error_once_that_names_table_key_and_field(
+@pytest.mark.case("X-37")
+def test_a_change_that_does_not_fit_is_an_error_until_it_is_skipped(
     engine: shardline.Engine,
 ) -> None:
     User = user_model()  # noqa: N806
@@ -229,6 +230,14 @@ def test_a_change_that_does_not_fit_is_an_error_once_that_names_table_key_and_fi
     with engine.stream(User, "trim_horizon") as stream:
         with pytest.raises(ItemMismatch) as mismatch:
             take(stream, 1)
+        with pytest.raises(ItemMismatch), engine.stream(User, stream.token) as again:
+            take(again, 1)  # the token is before it
+        with pytest.raises(ItemMismatch):
+            next(stream)
+        skipped = stream.skip()
+        assert skipped is not None
+        assert skipped.new is not None
+        assert skipped.new["email"] == {"N": "5"}
         (change,) = take(stream, 1)
     assert str(mismatch.value) == (
         f"dynamodb://{User.Meta.table} item id='{wrong.id}' does not fit User: "

@@ -13,6 +13,7 @@ was created earlier.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -23,10 +24,12 @@ from shardline.errors import ConfigurationError, ServiceError, ShardlineError
 from shardline.services.access import Access
 from shardline.services.connection import connect
 from shardline.streams.gaps import GapPolicy, OnGap
+from shardline.streams.html import shards_html
 from shardline.streams.inline_executor import InlineExecutor
 from shardline.streams.ledger import Ledger
 from shardline.streams.merger import StreamMerger
 from shardline.streams.shard_buffer import ReadSettings
+from shardline.streams.threads import in_thread
 from shardline.streams.tokens import from_token, parse_start, to_token
 
 if TYPE_CHECKING:
@@ -55,7 +58,7 @@ class Stream(Generic[R]):
             for record in stream:
                 ...
 
-    Both advance the same stream and can be mixed.
+    Both advance the same stream and can be mixed, and so does `async for record in stream`.
     """
 
     def __init__(
@@ -116,11 +119,47 @@ class Stream(Generic[R]):
                 yield record
 
     def _first_of_next_run(self) -> R | None:
+        self._read_run()
+        return next(self._rest, None)
+
+    def _read_run(self) -> None:
+        """Read the next records; all of the run before count as delivered."""
         if self._closed.is_set():
             raise self._closed_error()
         self._run = self._merger.next_run()
         self._rest = iter(self._run)
-        return next(self._rest, None)
+
+    def __aiter__(self) -> Self:
+        """Yield records only, as a `for` loop does; the event loop is free while it waits."""
+        return self
+
+    async def __anext__(self) -> R:
+        """Return the next record, waiting while there is none. Ends after `close()`.
+
+        Reads run in a thread, one at a time. If the task is cancelled, it ends when the read at
+        hand does, and what that read gave is returned by the next call.
+        """
+        while not self._closed.is_set():
+            record = next(self._rest, None)
+            if record is not None:
+                return record
+            try:
+                await in_thread(self._read_run)
+            except Exception:
+                if self._closed.is_set():
+                    break
+                raise
+            if not self._run:
+                await asyncio.sleep(self._settings.poll_seconds)
+        raise StopAsyncIteration
+
+    def put_back(self) -> None:
+        """Make `next` return the last record once more. The token is then before it."""
+        returned = len(self._run) - length_hint(self._rest)
+        if returned == 0:
+            raise ShardlineError("nothing to put back: no record was returned since the last read")
+        self._rest = iter(self._run)
+        self._rest.__setstate__(returned - 1)  # type: ignore[attr-defined] # of every list iterator
 
     # --- position -----------------------------------------------------------------------------
 
@@ -179,6 +218,28 @@ class Stream(Generic[R]):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        ledger = self._merger.ledger
+        parts = [f"{len(ledger.places)} shards"]
+        parts += [f"{len(self._gaps)} gaps"] * bool(self._gaps)
+        parts += ["closed"] * self._closed.is_set()
+        return f"<Stream {self._description.name}: {', '.join(parts)}>"
+
+    def _repr_html_(self) -> str:
+        """Return the shards of the stream as a table, for notebooks."""
+        return shards_html(repr(self)[1:-1], self._merger.ledger)
 
     def _pause(self, seconds: float) -> None:
         """Wait, or raise as soon as the stream is closed."""

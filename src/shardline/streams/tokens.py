@@ -38,6 +38,9 @@ def parse_start(position: object) -> Start | None:
             return None
         case str() if position.lstrip().startswith("{"):
             return None
+    time = getattr(position, "datetime", None)
+    if isinstance(time, datetime):  # arrow's times hold one
+        return AtTime(time)
     raise InvalidPosition(
         f'not a position: {position!r:.80}: pass "trim_horizon", "latest", an aware datetime '
         "or a token of this stream"

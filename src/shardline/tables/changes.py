@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar
 
+from shardline.errors import ItemMismatch
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import datetime
@@ -29,7 +31,7 @@ class ChangeMeta(TypedDict):
     """The service's data about a change."""
 
     created_at: datetime
-    """Aware, approximate."""
+    """Aware, approximate. With arrow: `arrow.get(created_at).humanize()`."""
     event: Event
     sequence_number: str
 
@@ -49,8 +51,9 @@ class Change(TypedDict, Generic[T]):
 class ChangeStream(Generic[T]):
     """Typed changes of one table, in order: a `Stream` whose records are read as a model.
 
-    A change that does not fit the model raises an `ItemMismatch` once, which names it; the stream
-    then stands behind it, so that the next call goes on.
+    A change that does not fit the model raises an `ItemMismatch` that names item and field. The
+    stream stays before that change, so that each further call raises it again, until `skip()` or
+    `move_to(…)`.
     """
 
     def __init__(self, records: Stream[DynamoDBRecord], shape: Shape[T]) -> None:
@@ -60,14 +63,24 @@ class ChangeStream(Generic[T]):
     def __next__(self) -> Change[T] | None:
         """Return the next change, or None if there is none now. It never ends."""
         record = next(self._records)
-        if record is None:
-            return None
-        return self._change_of(record)
+        return None if record is None else self._change_of(record)
 
     def __iter__(self) -> Iterator[Change[T]]:
         """Yield changes only, waiting while there are none, until `close()`."""
         for record in self._records:
             yield self._change_of(record)
+
+    def __aiter__(self) -> Self:
+        """Yield changes only, as a `for` loop does; the event loop is free while it waits."""
+        return self
+
+    async def __anext__(self) -> Change[T]:
+        """Return the next change, waiting while there is none. Ends after `close()`."""
+        return self._change_of(await anext(self._records))
+
+    def skip(self) -> DynamoDBRecord | None:
+        """Go past the next change without its model; return the record as it was stored."""
+        return next(self._records)
 
     @property
     def token(self) -> dict[str, Any]:
@@ -97,7 +110,27 @@ class ChangeStream(Generic[T]):
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<ChangeStream of {self._shape.kind.__name__} from {repr(self._records)[1:-1]}>"
+
+    def _repr_html_(self) -> str:
+        """Return the shards of the stream as a table, for notebooks."""
+        return self._records._repr_html_()
+
     def _change_of(self, record: DynamoDBRecord) -> Change[T]:
+        try:
+            return self._read(record)
+        except ItemMismatch:
+            self._records.put_back()
+            raise
+
+    def _read(self, record: DynamoDBRecord) -> Change[T]:
         keys, new, old = record.keys, record.new, record.old
         return {
             "key": self._shape.read_keys(keys),

@@ -103,6 +103,9 @@ class Engine:
         """Close the connections."""
         self._client.close()
 
+    def __repr__(self) -> str:
+        return f"<Engine at {self._client.meta.endpoint_url}>"
+
     def __enter__(self) -> Self:
         return self
 

@@ -54,6 +54,9 @@ def encode(value: Any) -> Attribute:
             return {"L": [encode(each) for each in value]}
         case SecretStr() | SecretBytes():
             raise ValueError("a secret would be stored as asterisks: store it as str or bytes")
+    time = getattr(value, "datetime", None)
+    if isinstance(time, datetime):  # arrow's times hold one
+        return encode(time)
     try:
         return encode(to_jsonable_python(value))
     except PydanticSerializationError:

@@ -52,7 +52,8 @@ class Model(BaseModel):
             email: str
 
     `Meta.table` is the class's name unless it is given. `include` is one of ["keys"], ["new"],
-    ["old"] and ["new", "old"]; without `Meta.stream` the table has no stream. Everything else is
+    ["old"] and ["new", "old"], as a list or a set, which may also stand alone: `stream = {"new"}`.
+    Without `Meta.stream` the table has no stream. Everything else is
     pydantic: aliases name the attributes, and `model_config` decides about unknown ones.
     """
 
@@ -105,13 +106,15 @@ def key_names_of(model: type[Model]) -> tuple[str, ...]:
 def _view_type(name: str, stream: Any) -> ViewType | None:
     if stream is None:
         return None
-    include = stream.get("include") if isinstance(stream, dict) and len(stream) == 1 else None
+    include = stream
+    if isinstance(stream, dict):
+        include = stream.get("include") if len(stream) == 1 else None
     view_type = None
     if isinstance(include, list | tuple | set | frozenset):
         view_type = _VIEW_TYPES.get(frozenset(map(str, include)))
     if view_type is None:
         raise ConfigurationError(
             f"{name}.Meta.stream is {stream!r}: write {{'include': …}} with ['keys'], ['new'], "
-            "['old'] or ['new', 'old']"
+            "['old'] or ['new', 'old'], or one of these alone"
         )
     return view_type

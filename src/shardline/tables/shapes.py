@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import types
 from dataclasses import dataclass, is_dataclass
 from datetime import date, datetime, time
@@ -69,6 +70,7 @@ class _Field:
     attribute: str
     annotation: Any
     none_is_absence: bool
+    required: bool
 
 
 class Shape(Generic[T]):
@@ -87,6 +89,12 @@ class Shape(Generic[T]):
                 f"{kind!r} is not a model: pass a shardline.Model, a pydantic model or a dataclass "
                 f"({why})"
             ) from error
+        self._absent = {
+            name: None
+            for name, field in self._fields.items()
+            if field.required and _allows_none(field.annotation)
+        }
+        """Read for an attribute that an item lacks: None, where the annotation allows it."""
         self._kinds = {
             name: kinds
             for name, field in self._fields.items()
@@ -96,7 +104,7 @@ class Shape(Generic[T]):
     def read(self, item: Item, keys: Item) -> T:
         """Return an item as an instance. Raises an `ItemMismatch` that names table, key, field."""
         kinds_by_name = self._kinds
-        values = {}
+        values: dict[str, Any] = dict(self._absent)
         for name, attribute in item.items():
             ((kind, value),) = attribute.items()
             kinds = kinds_by_name.get(name)
@@ -220,20 +228,39 @@ def _fields_of(kind: type[Any]) -> list[_Field]:
                 if field.metadata
                 else field.annotation,
                 field.default is None,
+                field.is_required(),
             )
             for name, field in kind.model_fields.items()
         ]
     if is_dataclass(kind):
         hints = get_type_hints(kind, include_extras=True)
-        return [_Field(name, name, hints[name], False) for name in kind.__dataclass_fields__]
+        return [
+            _Field(name, name, hints[name], False, _is_required(field))
+            for name, field in kind.__dataclass_fields__.items()
+        ]
     raise TypeError("it has no fields")
+
+
+def _is_required(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _allows_none(annotation: Any) -> bool:
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _allows_none(get_args(annotation)[0])
+    if origin in (Union, types.UnionType):
+        return any(_allows_none(part) for part in get_args(annotation))
+    return annotation is None or annotation is type(None)
 
 
 def _first_fault(error: ValidationError) -> tuple[str, str]:
     first, *more = error.errors(include_url=False)
     place = ".".join(str(part) for part in first["loc"]) or "the item"
-    got = "" if first["type"] == "missing" else f", got {first['input']!r:.80}"
-    return place, f"{first['msg']}{got}" + (f" (and {len(more)} more faults)" if more else "")
+    fault = f"{first['msg']}, got {first['input']!r:.80}"
+    if first["type"] == "missing":
+        fault = "the item lacks it: give the field a default, or allow None"
+    return place, fault + (f" (and {len(more)} more faults)" if more else "")
 
 
 def _one_line(text: str) -> str:

@@ -247,3 +247,49 @@ def test_options_that_cannot_be_are_refused(options: dict[str, Any]) -> None:
 def test_an_address_that_is_none_is_refused_with_the_right_form() -> None:
     with pytest.raises(ConfigurationError, match="kinesis://orders or dynamodb://orders"):
         stream("orders", "latest")
+
+
+def test_a_record_that_is_put_back_comes_again_and_the_token_is_before_it() -> None:
+    world = World()
+    for name in ("a", "b", "c"):
+        world.put(name)
+    stream = world.stream("trim_horizon")
+    with pytest.raises(ShardlineError, match="nothing to put back"):
+        stream.put_back()
+    assert names(stream, 2) == ["a", "b"]
+    stream.put_back()
+    token = stream.token
+    assert names(world.stream(token)) == ["b", "c"]
+    assert names(stream) == ["b", "c"]
+
+
+def test_an_arrow_time_is_a_position() -> None:
+    world = World()
+    world.put("old", hours_ago=3)
+    world.put("young", hours_ago=1)
+
+    class Arrow:  # as arrow.Arrow, which is no datetime but holds one
+        datetime = world.clock.now() - timedelta(hours=2)
+
+    stream = world.stream("trim_horizon")
+    stream.move_to(Arrow())  # type: ignore[arg-type]
+    assert names(stream) == ["young"]
+
+
+def test_a_stream_shows_itself_to_people_and_notebooks() -> None:
+    world = World(shards=2)
+    world.put("a", world.roots[0])
+    stream = world.stream("trim_horizon")
+    assert names(stream) == ["a"]
+    [left, _] = world.split(world.roots[0])
+    world.clock.advance(60)
+    assert next(stream) is None
+    world.clock.advance(60)
+    assert next(stream) is None
+    assert repr(stream) == "<Stream users: 3 shards>"
+    html = stream._repr_html_()
+    assert html.startswith("<table><caption>Stream users: 3 shards</caption>")
+    assert html.count("<tr>") == 5  # the heading, two roots, two children
+    assert f"<td>{left}</td><td>{world.roots[0]}</td><td>readable</td>" in html
+    stream.close()
+    assert repr(stream) == "<Stream users: 3 shards, closed>"

@@ -119,6 +119,13 @@ def test_include_is_the_view_type_of_the_stream(include: Any, view_type: str) ->
 
         id: str = key()
 
+    class Short(Model):
+        class Meta:
+            stream = set(include)
+
+        id: str = key()
+
+    assert table_meta_of(Short).view_type == view_type
     assert table_meta_of(Thing).view_type == view_type
     assert table_meta_of(Thing).table == "Thing"
 
@@ -131,7 +138,8 @@ def test_include_is_the_view_type_of_the_stream(include: Any, view_type: str) ->
         {"include": "new"},
         {"exclude": ["new"]},
         {"include": ["new"], "more": 1},
-        ["new"],
+        "new",
+        {"new", "newer"},
         {},
     ],
 )
@@ -228,9 +236,9 @@ def test_an_alias_names_the_attribute_and_the_field_keeps_its_own_name() -> None
         ("maybe", {"S": "5"}, "maybe: the item has a text, not a number or null"),
         ("whole", {"N": "1.5"}, "whole: Input should be a valid integer"),
         ("id", {"S": "no"}, "id: Input should be a valid UUID"),
-        ("home", {"M": {}}, "home.street: Field required"),
+        ("home", {"M": {}}, "home.street: the item lacks it: give the field a default"),
         ("names", {"L": [{"N": "1"}]}, "names.0: Input should be a valid string"),
-        ("text", None, "text: Field required"),
+        ("text", None, "text: the item lacks it: give the field a default, or allow None"),
     ],
 )
 def test_an_item_that_does_not_fit_is_named_by_table_key_and_field(
@@ -330,3 +338,27 @@ def test_what_differs_between_a_table_and_its_model_is_said() -> None:
         "its stream is KEYS_ONLY, the model wants NEW_IMAGE"
     ]
     assert differences_between(wanted, TableForm(wanted.keys, None)) == []
+
+
+class Partial(Model):
+    id: str = key()
+    note: str | None
+    count: Annotated[int | None, Field(ge=0)]
+    name: str = "anonymous"
+
+
+@dataclass
+class PartialRow:
+    id: str
+    note: str | None
+    name: str = "anonymous"
+
+
+@pytest.mark.case("X-37")
+def test_an_item_that_lacks_a_field_has_none_there_where_the_annotation_allows_it() -> None:
+    item: Item = {"id": {"S": "a"}}
+    read = Shape(Partial, "partial").read(item, item)
+    assert (read.note, read.count, read.name) == (None, None, "anonymous")
+    assert Shape(PartialRow, "partial").read(item, item) == PartialRow("a", None)
+    with pytest.raises(ValueError, match="note"):
+        Partial(id="a", count=1)  # type: ignore[call-arg] # only stored items may lack fields
