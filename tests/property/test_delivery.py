@@ -85,7 +85,7 @@ class World:
         self.outcome |= dict.fromkeys(numbers, "processed")
 
     def write(
-        self, batch: ShardBatch, reason: str, *, parked: bool = False, hash_key: str | None = None
+        self, batch: ShardBatch, reason: str, *, parked: bool = False, **_: object
     ) -> tuple[str, ...]:
         assert reason
         for number in self._numbers(batch):

@@ -32,10 +32,11 @@ from shardline.core.gaps import Gap, Verdict
 from shardline.core.positions import TRIM_HORIZON, After, Position
 from shardline.core.shards import SequenceNumber
 from shardline.errors import PositionTrimmed, ServiceError
-from shardline.services.aggregation import SUB_SEQUENCE, split_aggregated
+from shardline.services.aggregation import split_aggregated
 from shardline.services.cursor import ShardCursor
 from shardline.services.pace import ShardPace
 from shardline.services.steps import Call, Pause, Steps, relayed
+from shardline.services.wire.columns import SUB_SEQUENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -121,7 +121,7 @@ def test_include_is_the_view_type_of_the_stream(include: Any, view_type: str) ->
 
     class Short(Model):
         class Meta:
-            stream = set(include)
+            stream = set(include)  # noqa: RUF012
 
         id: str = key()
 
