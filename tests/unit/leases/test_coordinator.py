@@ -73,9 +73,9 @@ def test_leaving_ends_at_its_deadline_though_the_table_hangs() -> None:
     coordinator.start()
     _wait_for(lambda: len(coordinator.held()) == 1)
     released = threading.Event()
-    stage.table.swap_row = lambda *_: released.wait(60)  # type: ignore[method-assign, assignment]
+    stage.table.swap_row = lambda *_: released.wait(10)  # type: ignore[method-assign, assignment]
     try:
-        assert coordinator.leave(deadline_seconds=0.3) is False
+        assert coordinator.leave(deadline_seconds=0.3) is False, "it waited for the table"
         assert stage.rows()["s0"].lease_owner == coordinator.owner, "it was not released"
     finally:
         released.set()

@@ -191,20 +191,25 @@ def test_work_that_never_gets_past_a_checkpoint_is_halted_and_shown(times: int) 
     assert last.status().startswith("nothing to do")
 
 
-def test_an_acknowledgement_or_a_polite_release_ends_the_count_of_starts() -> None:
+def test_an_acknowledgement_ends_the_count_of_starts() -> None:
     stage = Stage(shards=1, most_starts=2)
     for attempt in range(4):
         worker = stage.worker(f"w{attempt}")
         stage.let_pass(2 * stage.times.lease_seconds)
+        worker.checkpoint("s0", worker.held()["s0"].epoch, after(attempt + 1))
+        stage.let_pass(stage.times.checkpoint_seconds + 1)
         stage.lose(worker)
-        if attempt % 2:
-            worker.leave()
-        else:
-            epoch = worker.state.holdings.by_shard["s0"].epoch
-            worker.tick()
-            worker.checkpoint("s0", epoch, after(attempt + 1))
-            stage.now += 1
-            worker.tick()
+    assert not stage.rows()["s0"].halted
+
+
+def test_a_polite_release_ends_the_count_of_starts() -> None:
+    stage = Stage(shards=1, most_starts=2)
+    for attempt in range(4):
+        worker = stage.worker(f"w{attempt}")
+        stage.let_pass(5)
+        assert worker.held()
+        stage.lose(worker)
+        worker.leave()
     assert not stage.rows()["s0"].halted
 
 
