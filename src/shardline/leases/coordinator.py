@@ -97,6 +97,7 @@ class Coordinator:
         self._goes_on_after_gaps = goes_on_after_gaps
         self._lock: Final = _Turn(self._member)
         self._wakes: dict[str, Event] = {}
+        self._member.wake = self._wake
         self._threads: list[Thread] = []
 
     @property
@@ -297,8 +298,9 @@ class Coordinator:
 
     def tick(self) -> None:
         """Run one round of each actor in this thread, instead of `start`."""
-        for steps in (self._listings.round(), self._heartbeats.round(), self._rows.round()):
-            run(steps, lock=self._lock)
+        rounds = (self._listings, self._heartbeats, self._rows)
+        for actor in rounds if self._member.prepared else (self._rows, *rounds):
+            run(actor.round(), lock=self._lock)
 
     def leave_steps(self) -> Steps[None]:
         """Return the steps that release everything. Nothing is taken from now on."""

@@ -40,6 +40,8 @@ class Heartbeats:
     def round(self) -> Steps[None]:
         """Read the run's row before the first heartbeat; renew if it is time."""
         member = self._member
+        if not member.prepared:
+            return
         try:
             if member.state.run.state is RunState.UNKNOWN:
                 yield from self._read_run()

@@ -64,6 +64,10 @@ class Member:
         self.today = today
         self.queued: deque[ToWorker] | None = None
         """Calls to the worker that wait until the lock is free; None: they are made at once."""
+        self.wake: Callable[[str], None] = lambda _: None
+        """Wakes an actor by its name: "heartbeats", "rows" or "listings"."""
+        self.prepared = False
+        """True when the table exists and can be used."""
         self.error: ShardlineError | None = None
         """Why this worker cannot go on; None while it can."""
         self._work = work
@@ -71,7 +75,18 @@ class Member:
     def handle(self, event: e.Event) -> list[Instruction]:
         """Hand an event to the state, pass calls on to the worker, and return the rest."""
         others: list[Instruction] = []
-        for instruction in self.state.handle(event, self.clock()):
+        known, working = self.state.header, self.state.working(self.clock())
+        instructions = self.state.handle(event, self.clock())
+        match event:
+            case e.StreamDescribed() | e.ShardsListed() | e.ChildrenListed():
+                self.wake("rows")
+            case e.HeaderRead() if known is None:
+                self.wake("listings")
+            case e.WriteDone() if not working and self.state.working(self.clock()):
+                self.wake("rows")
+            case _:
+                pass
+        for instruction in instructions:
             if not isinstance(instruction, Start | Finish | Stop):
                 others.append(instruction)
             elif self.queued is not None:

@@ -88,8 +88,7 @@ class RowRounds:
         """Read, decide, write; what fails is tried again in the next round."""
         member = self._member
         try:
-            if self._rows_at_join is None:
-                yield from self._join()
+            yield from self.join()
             yield from self._read()
             if self.origin is not None:
                 yield from self.act()
@@ -126,10 +125,15 @@ class RowRounds:
 
     # --- parts of a round -------------------------------------------------------------------
 
-    def _join(self) -> Steps[None]:
-        """Prepare the table, and read everything once."""
+    def join(self) -> Steps[None]:
+        """Prepare the table and read everything, once."""
         member = self._member
-        self._table_created = yield member.table.prepare
+        if self._rows_at_join is not None:
+            return
+        if not member.prepared:
+            self._table_created = yield member.table.prepare
+            member.prepared = True
+            member.wake("heartbeats")
         rows = yield from self._scan()
         beats = yield partial(member.table.read_heartbeats, *member.space)
         member.handle(e.HeartbeatsRead(beats))

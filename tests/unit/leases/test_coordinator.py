@@ -66,6 +66,17 @@ def test_threads_renew_while_the_listing_hangs() -> None:
         coordinator.leave()
 
 
+@pytest.mark.req("K-29")
+def test_each_step_of_the_start_wakes_whoever_waits_for_it() -> None:
+    stage = Stage(shards=1)
+    worker, woken = stage.worker("a"), list[str]()
+    worker._member.wake = woken.append
+    worker.tick()
+    worker.tick()
+    assert woken[:4] == ["heartbeats", "rows", "rows", "listings"]
+    assert worker.held(), "described, renewed, header made, listed, taken: without a pause between"
+
+
 @pytest.mark.case("X-28")
 def test_leaving_ends_at_its_deadline_though_the_table_hangs() -> None:
     stage = Stage(shards=1)
