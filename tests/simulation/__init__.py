@@ -1,1 +1,1 @@
-"""A deterministic world of workers, streams, a lease table and a network, under one seed."""
+"""The shipped worker, runner, pipelines and leases in a simulated world, under one seed."""

@@ -1,31 +1,28 @@
-"""One virtual clock, and processes whose every call can be delayed, lost or applied late."""
+"""Virtual time, simulated processes, and actors that run steps in them."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Generator
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import nullcontext
+from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from shardline.errors import ServiceUnreachable, ShardlineError
-from shardline.leases.memory import MemoryLeaseTable
-from shardline.leases.port import TableUnavailable
+from shardline.consumer.loops import _Stopped
+from shardline.local.clock import Clock
 from shardline.services.steps import Pause
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from random import Random
 
+    from shardline.services.steps import Call, Steps
 
-@dataclass(frozen=True, slots=True)
-class Sleep:
-    """A process waits, on its own clock."""
+EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
+_EPOCH_MS = int(EPOCH.timestamp() * 1000)
 
-    seconds: float
-
-
-Activity = Generator[Callable[[], Any] | Sleep | Pause, Any, Any]
+Done = "Callable[[Any, Exception | None], None]"
 
 
 class Clockwork:
@@ -33,6 +30,7 @@ class Clockwork:
 
     def __init__(self) -> None:
         self.now = 0.0
+        self.events = 0
         self._planned: list[tuple[float, int, Callable[[], None]]] = []
         self._count = 0
 
@@ -40,147 +38,190 @@ class Clockwork:
         self._count += 1
         heapq.heappush(self._planned, (max(time, self.now), self._count, action))
 
+    def after(self, seconds: float, action: Callable[[], None]) -> None:
+        self.at(self.now + seconds, action)
+
     def run_until(self, end: float) -> None:
         while self._planned and self._planned[0][0] <= end:
             self.now, _, action = heapq.heappop(self._planned)
+            self.events += 1
             action()
         self.now = end
 
 
-@dataclass(slots=True)
-class Network:
-    """How calls fare at the moment. Faults set these and take them back."""
+class ServiceClock(Clock):
+    """The clock of a simulated service: virtual time."""
 
-    random: Random
-    loss: float = 0.0
-    """Chance that a request or its reply is lost."""
-    slow_seconds: float = 0.0
-    outage: bool = False
-    timeout_seconds: float = 1.0
+    def __init__(self, clockwork: Clockwork) -> None:
+        super().__init__(EPOCH)
+        self._clockwork = clockwork
 
-    troubled_until: float = 0.0
-    """When the last fault of the network ends."""
+    def now_ms(self) -> int:
+        return _EPOCH_MS + int(self._clockwork.now * 1000)
 
-    def fate(self, cut_off: bool) -> tuple[float, float, bool, bool]:
-        """Return: seconds until applied, seconds from then to the reply, applied?, answered?
 
-        Less than nothing to the reply: the caller gives up before the request is applied.
-        """
-        random = self.random
-        there = 0.002 + 0.02 * random.random()
-        if self.slow_seconds and random.random() < 0.5:
-            there += self.slow_seconds * random.random()
-        back = 0.02 * random.random() if random.random() < 0.2 else 0.0
-        if self.outage or cut_off:
-            return there, 0.0, False, False
-        if self.loss and random.random() < self.loss:
-            if random.random() < 0.3:
-                late = 3.0 * random.random()
-                return self.timeout_seconds + late, -late, True, False
-            return there, self.timeout_seconds, random.random() < 0.5, False
-        return there, back, True, True
+class Machine:
+    """Where a worker's two processes run: they share a clock, which may be fast or slow."""
+
+    def __init__(self, clockwork: Clockwork, random: Random) -> None:
+        self.clockwork = clockwork
+        self.random = random
+        self.rate = 1.0
+        self._offset = 1000.0 * random.random()
+        self._since = 0.0
+        self.cut_off_until = 0.0
+
+    def clock(self) -> float:
+        """Return seconds on this machine's own clock, which never stands still."""
+        return self._offset + (self.clockwork.now - self._since) * self.rate
+
+    def drift(self, rate: float) -> None:
+        """Let the clock run at another rate from now on."""
+        self._offset, self._since, self.rate = self.clock(), self.clockwork.now, rate
+
+    @property
+    def cut_off(self) -> bool:
+        return self.clockwork.now < self.cut_off_until
+
+
+class Performer(Protocol):
+    """Makes calls for actors: sooner, later, or never."""
+
+    def perform(self, process: Process, call: Call, done: Any) -> None:
+        """Make a call, and pass `done` its value or its error when it is over."""
 
 
 class Process:
-    """Something with activities that can be paused as a whole, or killed."""
+    """Something whose actors can be stopped for a while as a whole, or killed."""
 
-    def __init__(self, clockwork: Clockwork, network: Network, rate: float = 1.0) -> None:
-        self._clockwork = clockwork
-        self._network = network
-        self._rate = rate
-        self._offset = 1000.0 * network.random.random()
-        self.began_at = clockwork.now
+    def __init__(self, name: str, machine: Machine, performer: Performer) -> None:
+        self.name = name
+        self.machine = machine
+        self.performer = performer
+        self.began_at = machine.clockwork.now
         self.alive = True
         self.paused_until = 0.0
-        self.cut_off_until = 0.0
-        self._activities: dict[Activity, None] = {}
-
-    def clock(self) -> float:
-        """Tell this process's own monotonic seconds."""
-        return self._offset + self._clockwork.now * self._rate
-
-    def spawn(self, activity: Activity) -> None:
-        self._activities[activity] = None
-        self._step(activity, partial(next, activity))
-
-    def pause(self, seconds: float) -> None:
-        self.paused_until = max(self.paused_until, self._clockwork.now + seconds)
-
-    def cut_off(self, seconds: float) -> None:
-        """Let no call of this process get through for a while."""
-        self.cut_off_until = max(self.cut_off_until, self._clockwork.now + seconds)
-
-    @property
-    def troubled_until(self) -> float:
-        return max(self.paused_until, self.cut_off_until)
+        self.failures: list[tuple[str, BaseException]] = []
+        """What ended actors unexpectedly."""
 
     @property
     def paused(self) -> bool:
-        return self._clockwork.now < self.paused_until
+        return self.machine.clockwork.now < self.paused_until
+
+    def clock(self) -> float:
+        return self.machine.clock()
+
+    def pause(self, seconds: float) -> None:
+        """Stop everything in this process for a while, as SIGSTOP does."""
+        self.paused_until = max(self.paused_until, self.machine.clockwork.now + seconds)
 
     def kill(self) -> None:
-        """End all activities where they are; requests that are under way are not called back."""
+        """End everything where it is. Requests that are under way are not called back."""
         self.alive = False
-        activities, self._activities = self._activities, {}
-        for activity in activities:
-            with suppress(ValueError):  # the one that is running right now ends by itself
-                activity.close()
 
-    def _step(self, activity: Activity, advance: Callable[[], Any]) -> None:
+    def after(self, seconds: float, action: Callable[[], None]) -> None:
+        """Do something in this process after a time on its clock; later if it is stopped then."""
+        wait = seconds / self.machine.rate
+        self.machine.clockwork.after(wait, partial(self.do, action))
+
+    def do(self, action: Callable[[], None]) -> None:
+        """Do something in this process: now, or when it goes on; never once it is dead."""
         if not self.alive:
             return
         if self.paused:
-            self._clockwork.at(self.paused_until, partial(self._step, activity, advance))
-            return
-        try:
-            wish = advance()
-        except StopIteration:
-            self._activities.pop(activity, None)
-            return
-        resume = partial(self._resume, activity)
-        if isinstance(wish, Sleep | Pause):
-            due = self._clockwork.now + wish.seconds / self._rate
-            self._clockwork.at(due, partial(resume, None, None))
+            jitter = 0.01 * self.machine.random.random()
+            self.machine.clockwork.at(self.paused_until + jitter, partial(self.do, action))
         else:
-            self._call(wish, resume)
+            action()
 
-    def _resume(self, activity: Activity, value: Any, error: Exception | None) -> None:
-        if error is not None:
-            self._step(activity, partial(activity.throw, error))
-        else:
-            self._step(activity, partial(activity.send, value))
 
-    def _call(
-        self, call: Callable[[], Any], resume: Callable[[Any, Exception | None], None]
+class Actor:
+    """Runs steps in a process. Implements `consumer.loops.Loop`."""
+
+    def __init__(
+        self,
+        process: Process,
+        name: str,
+        steps: Steps[Any],
+        *,
+        stopped: Callable[[], bool] = lambda: False,
+        lock: AbstractContextManager[Any] | None = None,
+        on_end: Callable[[], None] = lambda: None,
     ) -> None:
-        cut_off = self._clockwork.now < self.cut_off_until
-        there, back, applied, answered = self._network.fate(cut_off)
+        self.name = name
+        self.call_began: float | None = None
+        self.failure: BaseException | None = None
+        self.ended = False
+        self._process = process
+        self._steps = steps
+        self._stopped = stopped
+        self._lock = lock if lock is not None else nullcontext()
+        self._on_end = on_end
+        self._turn = 0
+        self._paused = False
+        self._woken = False
 
-        def arrive() -> None:
-            value, error = None, None
-            if applied:
-                try:
-                    value = call()
-                except Exception as raised:
-                    error = raised
-            if not answered:
-                value, error = None, _no_answer(call)
-            if back < 0:
-                return
-            if back:
-                self._clockwork.at(self._clockwork.now + back, partial(resume, value, error))
+    def start(self) -> None:
+        self._plan(0.0, partial(next, self._steps))
+
+    def wake(self) -> None:
+        """End the pause at hand, or the next one."""
+        if self._paused:
+            self._paused = False
+            self._plan(0.0, self._after_pause)
+        else:
+            self._woken = True
+
+    def set(self) -> None:
+        """Wake: a coordinator wakes its threads by an event each."""
+        self.wake()
+
+    def _plan(self, seconds: float, resume: Callable[[], Any]) -> None:
+        self._turn += 1
+        self._process.after(seconds, partial(self._go, self._turn, resume))
+
+    def _go(self, turn: int, resume: Callable[[], Any]) -> None:
+        if turn != self._turn or self.ended:
+            return
+        self._turn += 1
+        self._paused = False
+        self.call_began = None
+        try:
+            with self._lock:
+                step = resume()
+        except (StopIteration, _Stopped):
+            self._end()
+        except Exception as error:
+            self.failure = error
+            self._process.failures.append((self.name, error))
+            self._end()
+        else:
+            if isinstance(step, Pause):
+                self._pause(step.seconds)
             else:
-                resume(value, error)
+                self.call_began = self._process.clock()
+                self._process.performer.perform(
+                    self._process, step, partial(self._answered, self._turn)
+                )
 
-        now = self._clockwork.now
-        self._clockwork.at(now + there, arrive)
-        if back < 0:
-            self._clockwork.at(now + there + back, partial(resume, None, _no_answer(call)))
+    def _pause(self, seconds: float) -> None:
+        woken, self._woken = self._woken, False
+        self._paused = True
+        self._plan(0.0 if woken else seconds, self._after_pause)
 
+    def _after_pause(self) -> Any:
+        self._woken = False
+        if self._stopped():
+            return self._steps.throw(_Stopped())
+        return self._steps.send(None)
 
-def _no_answer(call: Callable[[], Any]) -> ShardlineError:
-    """Return what a caller sees of a call that got no answer: the table and the stream differ."""
-    target = getattr(getattr(call, "func", call), "__self__", None)
-    if isinstance(target, MemoryLeaseTable):
-        return TableUnavailable("no answer")
-    return ServiceUnreachable("no answer")
+    def _answered(self, turn: int, value: Any, error: Exception | None) -> None:
+        if error is not None:
+            resume: Callable[[], Any] = partial(self._steps.throw, error)
+        else:
+            resume = partial(self._steps.send, value)
+        self._process.do(partial(self._go, turn, resume))
+
+    def _end(self) -> None:
+        self.ended = True
+        self._on_end()

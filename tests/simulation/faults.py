@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from random import Random
 
+TROUBLES = ("lose", "slow", "outage", "hang", "throttle")
+PATHS = ("table", "listing", "reading", "one shard")
+
 KINDS = {
-    "crash": 3, "pause": 3, "deploy": 3, "lose": 2, "slow": 2, "lag": 2, "outage": 2, "drift": 1,
-    "split": 4, "merge": 4, "storm": 1, "late listing": 2, "cut listing": 1, "expire": 1,
-    "delete row": 1, "delete header": 1, "delete heartbeat": 1, "newcomer": 1, "overlap": 2,
-    "recreate": 1, "cut off": 2, "hang": 1,
+    "crash": 3, "kill runner": 2, "pause keeper": 2, "pause runner": 2, "sleep": 2, "cut off": 2,
+    "hang": 1, "deploy": 3, "newcomer": 1, "drift": 1, "table lags": 2,
+    "split": 4, "merge": 4, "storm": 1, "stale listing": 2, "open parent": 1, "recreate": 1,
+    "delete row": 1, "delete header": 1, "delete heartbeat": 1,
+    **{f"{trouble}: {path}": 1 for trouble in TROUBLES for path in PATHS},
 }  # fmt: skip
 
-
-PEACEFUL = ("split", "merge", "storm", "newcomer", "late listing")
-"""After these alone nothing is delivered twice: hand-overs wait for the running batch."""
+PEACEFUL = ("split", "merge", "storm", "newcomer", "stale listing", "open parent", "deploy")
+"""After these alone nothing is delivered twice: hand-overs wait for the delivery at hand."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -30,22 +33,23 @@ class Fault:
     seconds: float
 
     def __str__(self) -> str:
-        return f"{self.at:6.1f}s {self.kind} (worker or stream {self.target}, {self.seconds:.1f}s)"
+        return f"{self.at:8.2f} FAULT {self.kind} (target {self.target}, {self.seconds:.1f} s)"
 
 
-def choose_faults(random: Random, until: float) -> tuple[Fault, ...]:
-    peaceful = random.random() < 0.1
-    kinds, weights = zip(
-        *(kind for kind in KINDS.items() if kind[0] in PEACEFUL or not peaceful), strict=True
-    )
-    count = random.randrange(3, 12)
+def choose_faults(
+    random: Random, until: float, lease_seconds: float, *, peaceful: bool
+) -> tuple[Fault, ...]:
+    kinds = [kind for kind in KINDS if kind in PEACEFUL or not peaceful]
+    weights = [KINDS[kind] for kind in kinds]
+    count = random.choice((0, 1, 2, 3, 5, 8, 11))
     return tuple(
         sorted(
             Fault(
-                at=random.uniform(2.0, until),
+                at=round(random.uniform(1.0, until), 3),
                 kind=random.choices(kinds, weights)[0],
                 target=random.randrange(6),
-                seconds=random.choice((1.0, 4.0, 9.0)) * random.uniform(0.5, 1.5),
+                seconds=round(lease_seconds * random.choice((0.1, 0.4, 0.9, 1.5)), 3)
+                * random.choice((0.5, 1.0, 1.5)),
             )
             for _ in range(count)
         )

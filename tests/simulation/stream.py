@@ -1,179 +1,157 @@
-"""A stream that reshards, lists late, and trims; and the truth about what was written."""
+"""A twin of a Kinesis stream, and the truth about what was written to it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, NoReturn
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
-from shardline.core.promise import PromiseChecker, RecordRef
-from shardline.core.shards import HASH_SPACE_END, HashRange, SequenceNumber, Shard
-from shardline.services.port import StreamDescription
+from shardline.core.promise import RecordRef
+from shardline.core.shards import HASH_SPACE_END
+from shardline.local.kinesis.resharding import merge_shards, split_shard
+from shardline.local.kinesis.sequences import parse_sequence
+from shardline.local.kinesis.twin import KinesisTwin
+from shardline.local.refusals import Refusal
+from tests.simulation.clockwork import ServiceClock
+from tests.simulation.history import Excused, ShardOpened, Wrote
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from random import Random
 
-    from shardline.core.positions import Position
+    from shardline.local.kinesis.account import Account
+    from shardline.local.kinesis.shards import ShardLog
+    from shardline.local.kinesis.streams import Stream
     from tests.simulation.clockwork import Clockwork
+    from tests.simulation.history import History
 
-EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-@dataclass(slots=True)
-class SimShard:
-    id: str
-    parents: tuple[str, ...]
-    hashes: HashRange
-    first: int
-    listed_from: float
-    """Listings show it from this moment on."""
-    closed_at: int | None = None
-    looks_open_until: float = 0.0
-    records: list[RecordRef] = field(default_factory=list)
-    gone: bool = False
+_KEYS = 6
+_MOST_OPEN_SHARDS = 8
 
 
 class SimStream:
-    """One stream; shard ids and sequence numbers are small and readable."""
-
-    finds_times = True
+    """One stream that is written to, resharded, deleted and made again."""
 
     def __init__(
-        self, name: str, clockwork: Clockwork, random: Random, checker: PromiseChecker, shards: int
+        self, name: str, clockwork: Clockwork, random: Random, history: History, shards: int
     ) -> None:
         self.name = name
-        self.checker = checker
-        self._clockwork = clockwork
+        self.twin = KinesisTwin(shards, name=name, clock=ServiceClock(clockwork))
         self._random = random
-        self._sequence = 0
-        self._keys = 6
-        self.lag_seconds = random.choice((0.0, 0.0, 4.0))
-        self.cut_listings = False
-        self.created_at = EPOCH
-        self.incarnation = 0
-        self.shards: dict[str, SimShard] = {}
-        self._found(shards)
-
-    # --- as a service -----------------------------------------------------------------------
-
-    def describe(self) -> StreamDescription:
-        # Expired by the clock of this world as soon as it is: shards vanish when a fault says so.
-        return StreamDescription(self.name, self.name, self.created_at, True, 60)
-
-    def list_shards(self) -> tuple[Shard, ...]:
-        now = self._clockwork.now
-        shown = [s for s in self.shards.values() if s.listed_from <= now and not s.gone]
-        if self.cut_listings and len(shown) > 1 and self._random.random() < 0.5:
-            shown = shown[: len(shown) // 2]
-        return tuple(self._as_listed(s, now) for s in shown)
-
-    def list_children(self, shard_id: str) -> tuple[Shard, ...]:
-        return tuple(shard for shard in self.list_shards() if shard_id in shard.parents)
-
-    def has_shard(self, shard_id: str) -> bool:
-        return shard_id in self.shards and not self.shards[shard_id].gone
+        self._history = history
+        self._known: set[str] = set()
+        self._written: list[tuple[str, int, datetime]] = []
+        """Shard, number and arrival of every record."""
+        self._sync()
 
     @property
-    def columns(self) -> NoReturn:
-        raise NotImplementedError
+    def state(self) -> Stream | None:
+        """The stream itself; None while it is deleted."""
+        try:
+            return self.twin._stream()
+        except Refusal:
+            return None
 
-    def open(self, shard_id: str, position: Position) -> NoReturn:
-        raise NotImplementedError
+    @property
+    def created_at(self) -> datetime | None:
+        state = self.state
+        return datetime.fromtimestamp(state.created_ms / 1000, UTC) if state else None
 
-    def read(self, iterator: str, max_records: int) -> NoReturn:
-        raise NotImplementedError
+    def named(self, shard_id: str, created_ms: int) -> str:
+        """Name a shard for the checkers, which see all streams and incarnations at once."""
+        return f"{self.name}@{created_ms % 1_000_000_000}.{shard_id}"
 
-    def close(self) -> None:
-        pass
+    def named_at(self, shard_id: str, created_at: datetime) -> str:
+        return self.named(shard_id, round(created_at.timestamp() * 1000))
 
-    def _as_listed(self, shard: SimShard, now: float) -> Shard:
-        closed = shard.closed_at is not None and shard.looks_open_until <= now
-        return Shard(
-            shard.id,
-            shard.parents,
-            shard.hashes,
-            SequenceNumber(str(shard.first)),
-            SequenceNumber(str(shard.closed_at)) if closed else None,
-        )
-
-    # --- as a source of records -------------------------------------------------------------
-
-    def after(self, shard_id: str, sequence: int, limit: int) -> list[RecordRef]:
-        """Return up to `limit` records behind a sequence number."""
-        records = self.shards[shard_id].records
-        return [r for r in records if r.sequence > sequence][:limit]
-
-    def ends_at(self, shard_id: str, sequence: int) -> bool:
-        """Say whether a closed shard has nothing behind a sequence number."""
-        shard = self.shards[shard_id]
-        return shard.closed_at is not None and not self.after(shard_id, sequence, 1)
+    def ref(self, key: str, sequence: str) -> tuple[int, RecordRef]:
+        """Return in which incarnation a record was written, and what checkers call it."""
+        parts = parse_sequence(sequence)
+        if parts is None:
+            raise AssertionError(f"not a sequence number: {sequence}")
+        return parts.created_ms, RecordRef(f"{key}@{parts.created_ms}", int(sequence))
 
     # --- what happens to it -----------------------------------------------------------------
 
     def put(self) -> None:
-        key = self._random.randrange(self._keys)
-        hash_key = (2 * key + 1) * (HASH_SPACE_END + 1) // (2 * self._keys)
-        shard = next(s for s in self.open_shards() if hash_key in s.hashes)
-        self._sequence += 1
-        record = RecordRef(f"{self.name}.{self.incarnation}.k{key}", self._sequence)
-        shard.records.append(record)
-        self.checker.wrote(self.named(shard.id), record)
+        state = self.state
+        if state is None or not state.shards:
+            return
+        self._sync()
+        key = self._random.randrange(_KEYS)
+        hash_key = (2 * key + 1) * (HASH_SPACE_END + 1) // (2 * _KEYS)
+        partition_key = f"{self.name}.k{key}"
+        written = self.twin.put(partition_key, b"x" * self._random.randrange(40), hash_key=hash_key)
+        created_ms, ref = self.ref(partition_key, written.sequence.text)
+        shard = self.named(written.shard_id, created_ms)
+        self._history.add(Wrote(shard, ref))
+        self._written.append((shard, ref.sequence, self.twin.clock.now()))
 
     def split(self) -> None:
-        parent = self._random.choice(self.open_shards())
-        middle = (parent.hashes.start + parent.hashes.end) // 2
-        self._close(parent)
-        self._open((parent.id,), HashRange(parent.hashes.start, middle))
-        self._open((parent.id,), HashRange(middle + 1, parent.hashes.end))
+        state = self.state
+        if state is not None and state.open_shards and len(state.open_shards) < _MOST_OPEN_SHARDS:
+            shard = self._random.choice(state.open_shards)
+            middle = (shard.hash_range.start + shard.hash_range.end + 1) // 2
+            request = {"ShardToSplit": shard.id, "NewStartingHashKey": str(middle)}
+            self._change(split_shard, request)
 
     def merge(self) -> None:
-        side_by_side = sorted(self.open_shards(), key=lambda s: s.hashes.start)
-        if len(side_by_side) > 1:
-            i = self._random.randrange(len(side_by_side) - 1)
-            left, right = side_by_side[i : i + 2]
-            self._close(left)
-            self._close(right)
-            self._open((left.id, right.id), HashRange(left.hashes.start, right.hashes.end))
+        state = self.state
+        if state is not None and len(state.open_shards) > 1:
+            place = self._random.randrange(len(state.open_shards) - 1)
+            left, right = state.open_shards[place : place + 2]
+            request = {"ShardToMerge": left.id, "AdjacentShardToMerge": right.id}
+            self._change(merge_shards, request)
 
-    def expire(self) -> None:
-        """Remove the oldest closed shard, read or not: what was not read is excused."""
-        closed = [s for s in self.shards.values() if s.closed_at is not None and not s.gone]
-        if closed:
-            shard = closed[0]
-            shard.gone = True
-            shard.records.clear()
-            self.checker.gap(self.named(shard.id))
+    def _change(
+        self, change: Callable[[Account, dict[str, Any], int], None], request: dict[str, str]
+    ) -> None:
+        twin = self.twin
+        try:
+            change(twin.account, {"StreamName": self.name, **request}, twin.clock.now_ms())
+        except Refusal:
+            return  # another change is under way
+        self._sync()
 
-    def recreate(self) -> None:
-        """Delete the stream and make it again under its name, with the same shard ids."""
-        for shard in self.shards.values():
-            self.checker.gap(self.named(shard.id))
-        self.created_at += timedelta(hours=1)
-        self.incarnation += 1
-        self.shards.clear()
-        self._found(2)
+    def delete(self) -> None:
+        """Delete the stream: what was not delivered is lost, and nobody's fault."""
+        state = self.state
+        if state is not None:
+            self._sync()
+            for shard in state.shards:
+                self._history.add(Excused(self.named(shard.id, state.created_ms)))
+            self.twin.account.delete(state, self.twin.clock.now_ms())
 
-    def open_shards(self) -> list[SimShard]:
-        return [s for s in self.shards.values() if s.closed_at is None]
+    def create(self) -> None:
+        """Make the stream again under its name, with the same shard ids."""
+        if self.state is None:
+            self.twin.account.create(self.name, "PROVISIONED", 2, self.twin.clock.now_ms())
+            self._sync()
 
-    def named(self, shard_id: str) -> str:
-        """Name a shard for the checker, which sees all streams at once."""
-        return f"{self.name}.{self.incarnation}.{shard_id}"
+    def excuse_before(self, time: datetime) -> None:
+        """Excuse what arrived before a time at which the app began: it is not wanted."""
+        first_wanted: dict[str, int] = {}
+        for shard, sequence, arrived in self._written:
+            if arrived >= time:
+                first_wanted.setdefault(shard, sequence)
+        for shard in {shard for shard, _, _ in self._written}:
+            self._history.add(Excused(shard, before=first_wanted.get(shard)))
 
-    def _found(self, shards: int) -> None:
-        step = (HASH_SPACE_END + 1) // shards
-        for i in range(shards):
-            end = HASH_SPACE_END if i == shards - 1 else (i + 1) * step - 1
-            self._open((), HashRange(i * step, end))
+    def heal(self) -> None:
+        self.create()
+        self.twin.account.faults.clear()
+        self.twin.account.settings.stale_listing_one_in = 0
+        self._sync()
 
-    def _open(self, parents: tuple[str, ...], hashes: HashRange) -> None:
-        shard_id = f"s{len(self.shards)}"
-        self._sequence += 1
-        listed_from = self._clockwork.now + self.lag_seconds * self._random.random()
-        self.shards[shard_id] = SimShard(shard_id, parents, hashes, self._sequence, listed_from)
-        self.checker.shard(self.named(shard_id), [self.named(p) for p in parents])
+    def _sync(self) -> None:
+        """Record shards that appeared: a change takes effect after a while."""
+        state = self.state
+        for shard in state.shards if state else ():
+            name = self.named(shard.id, state.created_ms) if state else ""
+            if name not in self._known:
+                self._known.add(name)
+                parents = tuple(self.named(p.id, state.created_ms) for p in shard.parents if state)
+                self._history.add(ShardOpened(name, parents))
 
-    def _close(self, shard: SimShard) -> None:
-        self._sequence += 1
-        shard.closed_at = self._sequence
-        shard.looks_open_until = self._clockwork.now + self.lag_seconds * self._random.random()
+    def last_number(self, shard: ShardLog) -> int | None:
+        """Return the number of the last record of a shard; None if it has none."""
+        return int(shard.number(shard._ticks[-1])) if shard._ticks else None

@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from itertools import count
 from random import Random
 from typing import TYPE_CHECKING
 
-from shardline.core.promise import PromiseChecker
-from tests.simulation.clockwork import Clockwork, Network
+from shardline.consumer.job import Job, LeasePlace, StreamSource
+from tests.simulation.calls import Calls, Network, Trouble
+from tests.simulation.clockwork import EPOCH, Clockwork
 from tests.simulation.faults import PEACEFUL, Fault, choose_faults
-from tests.simulation.spark import APP, LEASE_SECONDS, Worker
-from tests.simulation.stream import EPOCH, SimStream
+from tests.simulation.history import Delivered, Excused, History, ShardOpened
+from tests.simulation.judgement import Judgement
+from tests.simulation.knobs import choose_knobs
+from tests.simulation.stream import SimStream
 from tests.simulation.table import SimTable
+from tests.simulation.user import CONSUMERS, UserCode, UserConsumer, stream_of
+from tests.simulation.workers import APP, SimWorker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from shardline.core.leasing.rows import LeaseRow
+    from shardline.consumer.consumer import ShardBatch
+    from tests.simulation.history import Event
+    from tests.simulation.knobs import Knobs
 
-FAULTY_SECONDS = 8 * LEASE_SECONDS
-HEALING_SECONDS = 14 * LEASE_SECONDS
+FAULTY_LEASES = 8
+HEALING_LEASES = 20
+HEALING_SECONDS = 100.0
+"""Besides: a runner that died often is started again after 30 s, a read is tried again after 30."""
+
+_tokens = count()
+
+
+class Failed(Exception):
+    """Something happened that must never happen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +51,12 @@ class Outcome:
     story: str
     seconds: float
     """Virtual time that passed."""
+    healed_after: float
+    """How many lease times after the last fault everything was as it should be."""
     delivered: int
     repeated: int
     stale: int
-
-
-class LeaseStolen(Exception):
-    """A lease of a worker that was well was taken as if it were dead."""
-
-
-class WentBack(Exception):
-    """A row that was made again forgot what its holder knew."""
-
-
-class NotHandedOver(Exception):
-    """A worker left in peace, and its shards stayed without an owner."""
+    events: int
 
 
 class World:
@@ -57,281 +65,246 @@ class World:
     def __init__(self, seed: int, faults: tuple[Fault, ...] | None = None) -> None:
         self.seed = seed
         random = Random(seed)
-        self.faults = choose_faults(random, FAULTY_SECONDS) if faults is None else faults
+        self.peaceful = random.random() < 0.15
+        knobs: Knobs = choose_knobs(random, peaceful=self.peaceful)
+        self.knobs = knobs
         self.clockwork = Clockwork()
-        self.network = Network(Random(seed + 1))
-        self._random = Random(seed + 2)
-        self.checker = PromiseChecker()
+        self.faulty_seconds = FAULTY_LEASES * knobs.lease_seconds
+        chosen = choose_faults(
+            random, self.faulty_seconds, knobs.lease_seconds, peaceful=self.peaceful
+        )
+        self.faults = chosen if faults is None else faults
+        self.random = Random(seed + 1)
+        self.history = History()
         self.streams = {
-            name: SimStream(
-                name, self.clockwork, self._random, self.checker, random.randrange(1, 5)
-            )
-            for name in ("a", "b")[: random.choice((1, 1, 1, 2))]
+            name: SimStream(name, self.clockwork, self.random, self.history, knobs.shards)
+            for name in ("a", "b")[: knobs.streams]
         }
-        self.table = SimTable(self.streams, Random(seed + 3))
+        for stream in self.streams.values():
+            account = stream.twin.account
+            account.settings.empty_page_every = knobs.empty_page_every
+            account.settings.stale_listing_one_in = knobs.stale_listing_one_in
+            account.settings.status_delay_ms = knobs.status_delay_ms
+            account.limits.enabled = knobs.limited
+        self.table = SimTable(self.streams, self.history, self.random)
         self.table.now = lambda: self.clockwork.now
-        self.table.on_steal = self._judge_steal
-        self.table.on_rewind = self._judge_rewind
-        self._one_name = random.random() < 0.1
-        self.capacity = random.choice((None, None, None, 2))
-        self.workers: list[Worker] = []
-        for i in range(random.randrange(2, 5) * len(self.streams)):
-            self._add_worker(i, start_at=random.choice((0.0, 0.0, 5.0 * random.random())))
+        self.network = Network(self.random, min(3.0, knobs.lease_seconds / 3), 5.0)
+        self.user = UserCode(self.random, knobs.work_seconds, knobs.failure_rate)
+        self.calls = Calls(self.network, self.user)
+        self.story: list[str] = []
+        self.judgement = Judgement(self)
+        self._token = next(_tokens)
+        self.workers: list[SimWorker] = []
+        for _ in range(knobs.workers):
+            self._add_worker(start_at=random.choice((0.0, 0.0, 5.0 * random.random())))
         self._producing = True
-        self._produce()
+        for stream in self.streams.values():
+            self._produce(stream)
 
     # --- running ----------------------------------------------------------------------------
 
     def run(self) -> Outcome:
-        failure = ""
+        failure, healed_after = "", 0.0
+        UserConsumer.worlds[self._token] = self._deliver
         try:
             for fault in self.faults:
                 self.clockwork.at(fault.at, partial(self._strike, fault))
-            self.clockwork.run_until(FAULTY_SECONDS)
+            self.clockwork.run_until(self.faulty_seconds)
             self._heal()
-            failure = self._wait_until_settled()
+            healed_after = self._wait_until_settled()
         except Exception as error:
             failure = f"{type(error).__name__}: {error}"
-        verdict = self.checker.verdict()
-        if not failure and not verdict.kept:
-            failure = "; ".join(verdict.examples[:3])
-        peaceful = not self._one_name and all(f.kind in PEACEFUL for f in self.faults)
-        if not failure and verdict.repeated and peaceful:
+            if not isinstance(error, Failed):
+                self._note_traceback(error)
+        finally:
+            del UserConsumer.worlds[self._token]
+        verdict = self.history.checker.verdict()
+        if verdict.breaches and (not failure or not verdict.lost):
+            failure = "; ".join((*verdict.examples[:3], failure))
+        quiet = all(fault.kind in PEACEFUL for fault in self.faults)
+        if not failure and verdict.repeated and quiet and self.peaceful:
             failure = f"{verdict.repeated} records repeated, though nothing went wrong"
         return Outcome(
             self.seed, self.faults, failure, self._story() if failure else "",
-            self.clockwork.now, verdict.delivered, verdict.repeated, verdict.stale,
+            self.clockwork.now, healed_after, verdict.delivered, verdict.repeated, verdict.stale,
+            self.clockwork.events,
+        )  # fmt: skip
+
+    def job(self, owner: str) -> Job:
+        """Return the job of one worker: its deliveries are known by its name."""
+        knobs = self.knobs
+        return Job(
+            tuple(StreamSource(f"kinesis://{name}") for name in self.streams), APP,
+            LeasePlace("memory://"), pickle.dumps(CONSUMERS[knobs.lanes](self._token, owner)),
+            limits=knobs.limits, memory_bytes=knobs.memory_bytes,
+            stall_seconds=knobs.stall_seconds, go_on_after_gaps=knobs.goes_on_after_gaps,
         )  # fmt: skip
 
     def today(self) -> datetime:
         return EPOCH + timedelta(seconds=self.clockwork.now)
 
-    def _add_worker(self, number: int, start_at: float) -> None:
-        stream = list(self.streams.values())[number % len(self.streams)]
-        name = "w" if self._one_name else f"w{number}"
-        worker = Worker(
-            number, name, stream, self.table, self.clockwork, self.network, self._random,
-            self.today, capacity=self.capacity,
-        )  # fmt: skip
-        worker.on_left = self._expect_successors
+    def tell(self, what: str) -> None:
+        self.story.append(f"{self.clockwork.now:8.2f} {what}")
+
+    def failed(self, what: str) -> None:
+        raise Failed(what)
+
+    def left(self, worker: SimWorker) -> None:
+        """Called when a worker stopped in order."""
+        self.tell(f"{worker.name} has left")
+        self.judgement.expect_successors(worker)
+
+    def excuse_all(self) -> None:
+        """Excuse what nobody has room for: it stays unread."""
+        for event in list(self.history.events):
+            if isinstance(event, ShardOpened):
+                self.history.add(Excused(event.shard))
+
+    def _add_worker(self, start_at: float) -> None:
+        number = len(self.workers)
+        worker = SimWorker(number, "w" if self.knobs.one_name else f"w{number}", self)
         self.workers.append(worker)
         self.clockwork.at(start_at, worker.start)
 
-    def _produce(self) -> None:
+    def _produce(self, stream: SimStream) -> None:
         if self._producing:
-            for stream in self.streams.values():
-                stream.put()
-            self.clockwork.at(self.clockwork.now + 0.25 + self._random.random(), self._produce)
+            stream.put()
+            wait = self.knobs.put_seconds * 2 * self.random.random()
+            self.clockwork.after(wait, partial(self._produce, stream))
+
+    def _deliver(self, batch: ShardBatch, owner: str) -> None:
+        """Record what a consumer was given."""
+        stream = self.streams[stream_of(batch)]
+        keys = batch.arrow.column("partitionKey").to_pylist()
+        numbers = batch.arrow.column("sequenceNumber").to_pylist()
+        refs = [stream.ref(key, number) for key, number in zip(keys, numbers, strict=True)]
+        shard = stream.named(batch.shard_id, refs[0][0])
+        self.history.add(
+            Delivered(shard, batch.fence, tuple(ref for _, ref in refs), owner)
+        )
 
     # --- faults -----------------------------------------------------------------------------
 
     def _strike(self, fault: Fault) -> None:
+        self.story.append(str(fault))
         worker = self.workers[fault.target % len(self.workers)]
         stream = list(self.streams.values())[fault.target % len(self.streams)]
         space = (APP, stream.name)
-        network = self.network
-        if fault.kind in {"lose", "slow", "lag", "outage"}:
-            network.troubled_until = max(network.troubled_until, fault.at + fault.seconds)
+        faults = stream.twin.account.faults
         match fault.kind:
             case "crash":
                 worker.crash()
                 self._later(fault, worker.start)
-            case "pause":
-                if worker.process is not None:
-                    worker.process.pause(fault.seconds)
+            case "kill runner":
+                worker.kill_runner()
+            case "pause keeper":
+                worker.pause_keeper(fault.seconds)
+            case "pause runner":
+                worker.pause_runner(fault.seconds)
+            case "sleep":
+                worker.pause_keeper(fault.seconds)
+                worker.pause_runner(fault.seconds)
             case "cut off":
-                if worker.process is not None:
-                    worker.process.cut_off(2 * fault.seconds)
+                worker.cut_off(2 * fault.seconds)
             case "hang":
-                worker.hang()
+                self.user.hang_next(worker.name)
             case "deploy":
                 worker.deploy()
-                self._later(fault, worker.start)
-            case "lose":
-                network.loss = 0.2
-                self._later(fault, partial(setattr, network, "loss", 0.0))
-            case "slow":
-                network.slow_seconds = 2.0
-                self._later(fault, partial(setattr, network, "slow_seconds", 0.0))
-            case "lag":
+                self._later(fault, partial(self._start_when_down, worker))
+            case "newcomer":
+                self._add_worker(self.clockwork.now)
+            case "drift":
+                worker.machine.drift(1.1 if fault.target % 2 else 0.92)
+            case "table lags":
                 self.table.lagging = True
                 self._later(fault, partial(setattr, self.table, "lagging", False))
-            case "outage":
-                network.outage = True
-                self._later(fault, partial(setattr, network, "outage", False))
-            case "drift":
-                worker.rate = 1.1 if fault.target % 2 else 0.92
-                worker.crash()
-                self._later(fault, worker.start)
             case "split":
                 stream.split()
             case "merge":
                 stream.merge()
             case "storm":
-                for _ in range(3):
-                    self._random.choice((stream.split, stream.merge))()
-            case "late listing":
-                stream.lag_seconds = fault.seconds
-            case "cut listing":
-                stream.cut_listings = True
-                self._later(fault, partial(setattr, stream, "cut_listings", False))
-            case "expire":
-                stream.expire()
+                for i in range(4):
+                    change = self.random.choice((stream.split, stream.merge))
+                    self.clockwork.after(0.3 * i, change)
+            case "stale listing":
+                faults.add("stale-listing", times=None, reshards=1 + fault.target % 2)
+                self._later(fault, faults.clear)
+            case "open parent":
+                faults.add("open-parent", times=None)
+                self._later(fault, faults.clear)
+            case "recreate":
+                stream.delete()
+                self._later(fault, stream.create)
             case "delete row":
                 self.table.delete_some_row(space)
             case "delete header":
                 self.table.delete_header(space)
             case "delete heartbeat":
-                self.table._heartbeats.get(space, {}).clear()
-            case "newcomer":
-                self._add_worker(len(self.workers), self.clockwork.now)
-            case "overlap":
-                for each in self.workers:
-                    each.overlap = 0.3
-            case "recreate":
-                stream.recreate()
+                self.table.delete_heartbeats(space)
             case _:
-                raise ValueError(fault.kind)
+                self._trouble(fault, stream)
 
-    @property
-    def _calm(self) -> bool:
-        """Say whether the network has been well for so long that nobody can be mistaken."""
-        return self.clockwork.now > self.network.troubled_until + 2 * LEASE_SECONDS
-
-    def _judge_steal(self, old: LeaseRow, new: LeaseRow) -> None:
-        """A worker that is well loses nothing to the expiry of its leases."""
-        if self._is_well(old.lease_owner):
-            raise LeaseStolen(f"{new.shard_id}, by {new.lease_owner} from {old.lease_owner}")
-
-    def _judge_rewind(self, old: LeaseRow) -> None:
-        """Who holds a lease whose row is deleted makes it again where it was."""
-        if self._is_well(old.lease_owner):
-            raise WentBack(f"{old.shard_id}, though {old.lease_owner} was well")
-
-    def _is_well(self, owner: str | None) -> bool:
-        """Say whether a worker has been well for so long that nobody can be mistaken."""
-        for worker in self.workers:
-            if worker.coordinator is not None and worker.coordinator.owner == owner:
-                process = worker.process
-                if worker.well and self._calm and process is not None and not self._one_name:
-                    well_since = max(process.troubled_until, process.began_at)
-                    return self.clockwork.now > well_since + 2 * LEASE_SECONDS
-        return False
-
-    def _expect_successors(self, left: Worker, owned: list[str]) -> None:
-        """What a worker gave back on leaving is taken at once by the others."""
-        others = [w for w in self.workers if w.stream is left.stream and w is not left]
-        if not self._calm or self.capacity is not None or not all(w.well for w in others):
-            return
-        if left.stream.cut_listings:
-            return  # who is to come may not know the shard: it is anybody's after a lease time
-        process = left.process
-        if left.hung or process is None or process.troubled_until > 0:
-            return
-        if left.started_at > self.clockwork.now - 2 * LEASE_SECONDS:
-            return  # its last incarnation may have died just now, and counts until that is seen
-        began, incarnation = self.clockwork.now, left.stream.incarnation
-        self.clockwork.at(
-            began + LEASE_SECONDS * 0.7,
-            partial(self._judge_handover, began, others, left.stream, incarnation, owned),
-        )
-
-    def _judge_handover(
-        self,
-        began: float,
-        others: list[Worker],
-        stream: SimStream,
-        incarnation: int,
-        owned: list[str],
-    ) -> None:
-        undisturbed = self._calm and stream.incarnation == incarnation and not stream.cut_listings
-        for worker in others:
-            process = worker.process
-            if not worker.well or process is None:
+    def _trouble(self, fault: Fault, stream: SimStream) -> None:
+        kind, _, path = fault.kind.partition(": ")
+        if path == "one shard":
+            state = stream.state
+            if state is None or not state.open_shards:
                 return
-            undisturbed &= began > max(process.troubled_until, process.began_at) + 2 * LEASE_SECONDS
-        rows = self.table.rows_of((APP, stream.name))
-        for shard_id in owned if undisturbed and others else ():
-            row = rows.get(shard_id)
-            shard = stream.shards.get(shard_id)
-            if row is not None and not row.completed and shard is not None and not shard.gone:
-                _, since = self.table.taken_at[stream.name, shard_id]
-                if since < began - 1.0:  # nobody took it since
-                    raise NotHandedOver(f"{shard_id} after its owner left: {row}")
+            path = state.open_shards[fault.target % len(state.open_shards)].id
+        self.network.add(Trouble(kind, path, self.clockwork.now + fault.seconds))
+
+    def _start_when_down(self, worker: SimWorker) -> None:
+        if worker.up:
+            self.clockwork.after(0.5, partial(self._start_when_down, worker))
+        else:
+            worker.start()
 
     def _later(self, fault: Fault, action: Callable[[], None]) -> None:
         self.clockwork.at(fault.at + fault.seconds, action)
 
     def _heal(self) -> None:
-        """End every fault; one worker of three that is down stays down for good."""
+        """End every fault; a worker that is down stays down if another one is there."""
+        self.tell("healing")
         self._producing = False
-        self.network.loss = self.network.slow_seconds = 0.0
-        self.network.outage = self.table.lagging = False
+        self.network.troubles.clear()
+        self.table.lagging = False
+        self.user.heal()
         for stream in self.streams.values():
-            stream.cut_listings = False
-            if not any(w.well for w in self.workers if w.stream is stream):
-                worker = next(w for w in self.workers if w.stream is stream)
-                worker.crash()
-                worker.start()
+            stream.heal()
+        for worker in self.workers:
+            worker.heal()
+        if not any(worker.up and not worker.leaving for worker in self.workers):
+            self.workers[0].crash()
+            self._start_when_down(self.workers[0])
 
     # --- judgement --------------------------------------------------------------------------
 
-    def _wait_until_settled(self) -> str:
-        end = self.clockwork.now + HEALING_SECONDS
+    def _wait_until_settled(self) -> float:
+        """Return after how many lease times everything was as it should be."""
+        lease, began = self.knobs.lease_seconds, self.clockwork.now
+        end = began + HEALING_LEASES * lease + HEALING_SECONDS
         trouble = "never looked"
-        while self.clockwork.now < end and trouble:
-            self.clockwork.run_until(self.clockwork.now + LEASE_SECONDS / 2)
-            trouble = next(filter(None, map(self._unsettled, self.streams.values())), "")
-        return f"not settled after {HEALING_SECONDS:.0f}s: {trouble}" if trouble else ""
+        while trouble and self.clockwork.now < end:
+            self.clockwork.run_until(self.clockwork.now + lease / 2)
+            self.judgement.require_no_failures()
+            trouble = next(filter(None, map(self.judgement.unsettled, self.streams.values())), "")
+        healed_after = (self.clockwork.now - began) / lease
+        if trouble:
+            raise Failed(f"not settled after {healed_after:.0f} lease times: {trouble}")
+        return healed_after
 
-    def _unsettled(self, stream: SimStream) -> str:
-        """Say what is not as it should be once nothing fails any more."""
-        rows = self.table.rows_of((APP, stream.name))
-        workers = [w for w in self.workers if w.well and w.stream is stream and w.coordinator]
-        live = {w.coordinator.owner: 0 for w in workers if w.coordinator}
-        for row in rows.values():
-            current = row.stream_created_at == stream.created_at and not row.completed
-            if current and row.lease_owner in live:
-                live[row.lease_owner] += 1
-        held = sorted(live.values())
-        if held[-1] - held[0] > 1 or held[-1] > (self.capacity or held[-1]):
-            return f"out of balance: {live}"
-        full = self.capacity is not None and held[0] == self.capacity
-        idle = []
-        for shard in stream.shards.values():
-            lease = rows.get(shard.id)
-            if shard.gone or (lease is not None and lease.completed):
-                continue
-            if lease is None or lease.stream_created_at != stream.created_at:
-                if shard.closed_at is None:
-                    return f"{shard.id} is open and has no row"
-            elif lease.lease_owner not in live:
-                idle.append(shard.id)
-            elif shard.closed_at is not None and not full:
-                return f"{shard.id} is closed and not completed: {lease}"
-        said = [w.coordinator.state.unowned for w in workers if w.coordinator]
-        if not full:
-            if any(said):
-                return f"says that shards have no owner, but there is room: {said}"
-            if idle:
-                return f"{idle} have no owner that lives: {rows[idle[0]]}"
-            prefix = f"{stream.name}."
-            waiting = [
-                n for n, h in self.checker._shards.items() if h.undelivered and n.startswith(prefix)
-            ]
-            return f"not all delivered: {waiting}" if waiting else ""
-        if idle and not all(said):
-            return f"shards without an owner, and not everybody says so: {said}"
-        for shard in stream.shards.values():  # what nobody has room for stays unread: no loss
-            self.checker.gap(stream.named(shard.id))
-        return ""
+    def _note_traceback(self, error: Exception) -> None:
+        import traceback
+
+        self.story.extend(traceback.format_exception(error)[-4:])
 
     def _story(self) -> str:
-        lines = [str(fault) for fault in self.faults]
+        lines = [str(self.knobs), *self.story]
         for worker in self.workers:
-            if worker.coordinator is not None:
-                lines.append(f"--- {worker.coordinator.owner}, {'up' if worker.up else 'down'}")
-                lines.append(worker.coordinator.state.log.lines())
+            for coordinator in worker.coordinators.values():
+                state = "up" if worker.up else "down"
+                lines.append(f"--- {coordinator.owner} on {coordinator.state.heartbeat._beat.stream_name}, {state}")
+                lines.append(coordinator.state.log.lines())
         return "\n".join(lines)
 
 
@@ -347,3 +320,10 @@ def shrink(outcome: Outcome) -> Outcome:
         if without.failure:
             outcome = without
     return outcome
+
+
+def history_of(seed: int) -> tuple[Event, ...]:
+    """Return what happened in one world."""
+    world = World(seed)
+    world.run()
+    return tuple(world.history.events)

@@ -156,6 +156,17 @@ class PromiseChecker:
                 self._keys[key].passed[index] = _EXCUSED
                 shard.undelivered -= 1
 
+    def rewound(self, shard_id: str, upto: tuple[int, int] | int) -> None:
+        """Record that a checkpoint was set back by hand: what came after it may come again."""
+        shard = self._shards[shard_id]
+        shard.checkpoint = (upto, _WHOLE) if isinstance(upto, int) else upto
+        shard.acknowledged = 0
+        for sequence, sub_sequence, key, index in shard.records:
+            if (sequence, sub_sequence) <= shard.checkpoint:
+                shard.acknowledged += 1
+            elif self._keys[key].passed[index] is _ACKNOWLEDGED:
+                self._keys[key].passed[index] = _DELIVERED
+
     def verdict(self) -> Verdict:
         """Judge what was recorded so far; undelivered records count as lost."""
         marks = [mark for key in self._keys.values() for mark in key.passed]

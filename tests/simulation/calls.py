@@ -1,0 +1,183 @@
+"""How calls fare: each path (table, listing, reading, one shard) has a fate of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from shardline.errors import ServiceUnreachable, ShardlineError, Throttled
+from shardline.leases.coordinator import Coordinator
+from shardline.leases.memory import MemoryLeaseTable
+from shardline.leases.port import TableUnavailable
+from shardline.local.kinesis.records import shard_of_iterator
+from shardline.local.kinesis.twin import KinesisTwin
+from tests.simulation.clockwork import Actor
+from tests.simulation.user import UserConsumer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+    from shardline.services.steps import Call
+    from tests.simulation.clockwork import Process
+    from tests.simulation.user import UserCode
+
+Done = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Calls on some paths fare badly until a moment."""
+
+    kind: str
+    """lose, slow, outage, hang or throttle."""
+    path: str
+    """table, listing, reading, or a shard's name: then only reading that shard."""
+    until: float
+
+
+@dataclass(slots=True)
+class Network:
+    """The troubles at hand."""
+
+    random: Random
+    table_deadline: float
+    stream_deadline: float
+    troubles: list[Trouble] = field(default_factory=list)
+    last_of_path: dict[str, float] = field(default_factory=dict)
+    """When the last trouble of a path ends."""
+
+    def add(self, trouble: Trouble) -> None:
+        self.troubles.append(trouble)
+        self.last_of_path[trouble.path] = max(
+            trouble.until, self.last_of_path.get(trouble.path, 0.0)
+        )
+
+    def kinds(self, path: str, shard: str, now: float) -> set[str]:
+        if not self.troubles:
+            return set()
+        self.troubles = [t for t in self.troubles if now < t.until]
+        return {t.kind for t in self.troubles if t.path == path or (shard and t.path == shard)}
+
+    def table_calm_since(self, now: float) -> float:
+        """Return how long the path to the table has been well."""
+        return now - self.last_of_path.get("table", float("-inf"))
+
+
+class Calls:
+    """Makes the calls of all actors. See `clockwork.Performer`."""
+
+    def __init__(self, network: Network, user: UserCode) -> None:
+        self._network = network
+        self._user = user
+
+    def perform(self, process: Process, call: Call, done: Done) -> None:
+        function = getattr(call, "func", call)
+        target = getattr(function, "__self__", None)
+        arguments = getattr(call, "args", ())
+        if isinstance(target, MemoryLeaseTable):
+            self._remote(process, call, done, "table", "", self._network.table_deadline)
+        elif isinstance(target, KinesisTwin):
+            name = function.__name__
+            deadline = self._network.stream_deadline
+            if name == "read":
+                shard = shard_of_iterator(arguments[0])
+                self._remote(process, call, done, "reading", shard, deadline)
+            elif name == "open":
+                self._remote(process, call, done, "reading", arguments[0], deadline)
+            else:
+                self._remote(process, call, done, "listing", "", deadline)
+        elif isinstance(target, UserConsumer):
+            self._user.run(process, call, function.__name__, done)
+        elif isinstance(target, Coordinator):
+            _leave(process, target, arguments[0], done)
+        elif hasattr(target, "perform"):
+            target.perform(function.__name__, arguments, done)
+        else:
+            process.do(partial(_make, call, done))
+
+    def _remote(
+        self, process: Process, call: Call, done: Done, path: str, shard: str, deadline: float
+    ) -> None:
+        """Make a call over the network: it may be lost, late, or without an answer."""
+        clockwork, random = process.machine.clockwork, self._network.random
+        no_answer = _no_answer(path)
+        there = 0.002 + 0.02 * random.random()
+        kinds = self._network.kinds(path, shard, clockwork.now)
+        if process.machine.cut_off or "outage" in kinds:
+            clockwork.after(random.choice((there, deadline)), partial(done, None, no_answer))
+            return
+        if "throttle" in kinds and random.random() < 0.7:
+            error = TableUnavailable("throttled") if path == "table" else Throttled("throttled")
+            clockwork.after(there, partial(done, None, error))
+            return
+        lost = "lose" in kinds and random.random() < 0.25
+        if "hang" in kinds or lost:
+            arrives = random.choice((None, there, there, deadline + 3.0 * random.random()))
+            if arrives is not None:
+                clockwork.after(arrives, partial(_make, call, _ignore))
+            clockwork.after(deadline, partial(done, None, no_answer))
+            return
+        if "slow" in kinds and random.random() < 0.5:
+            there += deadline * 1.1 * random.random()
+        if there >= deadline:
+            clockwork.after(there, partial(_make, call, _ignore))
+            clockwork.after(deadline, partial(done, None, no_answer))
+        elif random.random() < 0.2:
+            back = 0.02 * random.random()
+            clockwork.after(there, partial(_make, call, partial(_later, clockwork.after, back, done)))
+        else:
+            clockwork.after(there, partial(_make, call, done))
+
+
+def _make(call: Call, done: Done) -> None:
+    try:
+        value = call()
+    except Exception as error:
+        done(None, error)
+    else:
+        done(value, None)
+
+
+def _later(after: Callable[..., None], seconds: float, done: Done, *answer: Any) -> None:
+    after(seconds, partial(done, *answer))
+
+
+def _ignore(value: Any, error: Exception | None) -> None:
+    pass
+
+
+def _no_answer(path: str) -> ShardlineError:
+    return TableUnavailable("no answer") if path == "table" else ServiceUnreachable("no answer")
+
+
+def _leave(process: Process, coordinator: Coordinator, seconds: float, done: Done) -> None:
+    """Do what `Coordinator.leave` does with threads: actors end, then everything is released."""
+    from shardline.core.leasing import events as e
+
+    answered: list[bool] = []
+
+    def finish(left: bool) -> None:
+        if not answered:
+            answered.append(True)
+            done(left, None)
+
+    with coordinator._lock:
+        coordinator._member.handle(e.Leaving())
+    actors: list[Any] = list(coordinator._wakes.values())
+    for actor in actors:
+        actor.set()
+    process.after(seconds, lambda: finish(False))
+    last = Actor(
+        process, "leaving", coordinator.leave_steps(), lock=coordinator._lock,
+        on_end=lambda: finish(not coordinator.state.mine),
+    )  # fmt: skip
+
+    def when_ended() -> None:
+        if all(actor.ended for actor in actors):
+            last.start()
+        else:
+            process.after(0.01, when_ended)
+
+    when_ended()

@@ -1,0 +1,91 @@
+"""Everything about a world that a seed chooses before it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from shardline.consumer.pipeline import PipelineLimits
+from shardline.core.leasing.times import LeaseTimes
+from shardline.core.positions import LATEST, TRIM_HORIZON
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from shardline.core.positions import Latest, TrimHorizon
+
+
+@dataclass(frozen=True, slots=True)
+class Knobs:
+    """How large and how strict a world is."""
+
+    streams: int
+    shards: int
+    workers: int
+    lanes: int
+    lease_seconds: float
+    checkpoint_seconds: float
+    capacity: int | None
+    start: TrimHorizon | Latest
+    batch_records: int
+    read_ahead_records: int
+    memory_bytes: int
+    poll_seconds: float
+    stall_seconds: float
+    silence_seconds: float
+    stop_seconds: float
+    work_seconds: float
+    """The longest that an ordinary call of the consumer takes."""
+    failure_rate: float
+    put_seconds: float
+    """The mean time between two records of a stream."""
+    empty_page_every: int
+    stale_listing_one_in: int
+    status_delay_ms: int
+    limited: bool
+    """True if the service's limits are on."""
+    death_signal: bool
+    """True if the system ends a runner together with its keeper."""
+    one_name: bool
+    """True if all workers have the same name."""
+    goes_on_after_gaps: bool = False
+
+    @property
+    def times(self) -> LeaseTimes:
+        return LeaseTimes(self.lease_seconds, self.checkpoint_seconds)
+
+    @property
+    def limits(self) -> PipelineLimits:
+        return PipelineLimits(
+            self.batch_records, self.read_ahead_records, poll_seconds=self.poll_seconds
+        )
+
+
+def choose_knobs(random: Random, *, peaceful: bool) -> Knobs:
+    lease_seconds = random.choice((3.0, 5.0, 10.0))
+    return Knobs(
+        streams=random.choice((1, 1, 1, 2)),
+        shards=random.choice((1, 2, 2, 3, 4)),
+        workers=random.choice((1, 2, 2, 3, 4)),
+        lanes=random.choice((1, 1, 2, 3)),
+        lease_seconds=lease_seconds,
+        checkpoint_seconds=random.choice((0.0, 2.0, 12.0)),
+        capacity=random.choice((None, None, None, 2)),
+        start=random.choice((TRIM_HORIZON, TRIM_HORIZON, TRIM_HORIZON, LATEST)),
+        batch_records=random.choice((1, 3, 1000)),
+        read_ahead_records=random.choice((1, 5, 1000)),
+        memory_bytes=random.choice((100, 10_000, 10_000_000)),
+        poll_seconds=random.choice((0.25, 1.0, 1.0)),
+        stall_seconds=3 * lease_seconds,
+        silence_seconds=3 * lease_seconds,
+        stop_seconds=random.choice((2.0, 10.0)) if not peaceful else 10.0,
+        work_seconds=random.choice((0.01, 0.1, 0.3)) if not peaceful else 0.05,
+        failure_rate=random.choice((0.0, 0.0, 0.05, 0.2)) if not peaceful else 0.0,
+        put_seconds=random.choice((0.2, 0.5, 1.5)),
+        empty_page_every=random.choice((0, 0, 2, 3)),
+        stale_listing_one_in=random.choice((0, 0, 4)),
+        status_delay_ms=random.choice((0, 200)),
+        limited=random.random() < 0.3,
+        death_signal=random.random() < 0.7,
+        one_name=random.random() < 0.1,
+    )
