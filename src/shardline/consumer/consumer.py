@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from shardline.consumer.policies import FailurePolicy, Retry
 from shardline.errors import ConfigurationError
-from shardline.services.wire.columns import DYNAMODB_COLUMNS, KINESIS_COLUMNS
+from shardline.services.wire.columns import DYNAMODB_COLUMNS, KINESIS_COLUMNS, SUB_SEQUENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -122,5 +122,6 @@ def records_in(shard_id: str, arrow: pa.RecordBatch) -> list[Record]:
     from shardline.services.records import records_of, times_of
 
     columns = KINESIS_COLUMNS if "partitionKey" in arrow.schema.names else DYNAMODB_COLUMNS
-    page = arrow.select(columns.names)
+    added = [name for name in (SUB_SEQUENCE.name,) if name in arrow.schema.names]
+    page = arrow.select([*columns.names, *added])
     return records_of(shard_id, page, times_of(page))

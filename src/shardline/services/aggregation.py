@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from shardline.core.shards import hash_key_of
+from shardline.core.positions import After
+from shardline.core.shards import SequenceNumber, hash_key_of
 from shardline.services.clock import boot_seconds
 from shardline.services.log_limits import LogLimit
 from shardline.services.wire.columns import SUB_SEQUENCE
@@ -26,7 +27,6 @@ from shardline.services.wire.spans import copied_out, words_at
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from shardline.core.positions import After
     from shardline.core.shards import HashRange
 
 logger = logging.getLogger(__name__)
@@ -75,16 +75,21 @@ def split_aggregated(
     if "data" not in page.schema.names:
         return page
     splits, dropped = _split_records(page, shard_range, verify=verify)
-    count = page.num_rows
-    if not splits and not dropped:
-        rows, numbers, columns = None, np.zeros(count, np.int64), page.columns
-    else:
-        rows, numbers = _spread(count, splits, dropped)
+    columns, numbers = page.columns, pa.nulls(page.num_rows, pa.int64())
+    if splits or dropped:
+        rows, numbers = _spread(page.num_rows, splits, dropped)
         columns = _columns(page, splits, rows)
-    whole = pa.RecordBatch.from_arrays(
-        [*columns, pa.array(numbers)], schema=page.schema.append(SUB_SEQUENCE)
-    )
+    whole = pa.RecordBatch.from_arrays([*columns, numbers], schema=page.schema.append(SUB_SEQUENCE))
     return whole if after is None else _from_after(whole, after)
+
+
+def position_after(records: pa.RecordBatch) -> After:
+    """Return the position after the last of these records, which may be a user record."""
+    row = records.num_rows - 1
+    number = None
+    if SUB_SEQUENCE.name in records.schema.names:
+        number = records.column(SUB_SEQUENCE.name)[row].as_py()
+    return After(SequenceNumber(records.column("sequenceNumber")[row].as_py()), number)
 
 
 def _split_records(
@@ -155,14 +160,17 @@ def _has_stray(records: UserRecords, shard_range: HashRange) -> bool:
 
 def _spread(
     count: int, splits: list[_Split], dropped: list[int]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+) -> tuple[npt.NDArray[np.int64], pa.Array]:
     """Return for each row to come the row of the page that it is from, and its sub-sequence."""
     counts = np.ones(count, np.int64)
     counts[dropped] = 0
-    counts[[split.row for split in splits]] = [len(split.records.begins) for split in splits]
+    whole = np.ones(count, bool)
+    for split in splits:
+        counts[split.row] = len(split.records.begins)
+        whole[split.row] = False
     rows = np.repeat(np.arange(count), counts)
     starts = np.cumsum(counts) - counts
-    return rows, np.arange(len(rows)) - starts[rows]
+    return rows, pa.array(np.arange(len(rows)) - starts[rows], mask=whole[rows])
 
 
 def _columns(
@@ -201,11 +209,11 @@ def _from_after(records: pa.RecordBatch, after: After) -> pa.RecordBatch:
     if after.sub_sequence is None or not records.num_rows:
         return records
     numbers = records.column("sequenceNumber")
-    subs = records.column("subSequenceNumber").to_numpy()
+    subs = records.column(SUB_SEQUENCE.name)
     row = 0
     while (
         row < records.num_rows
-        and subs[row] <= after.sub_sequence
+        and (subs[row].as_py() or 0) <= after.sub_sequence
         and int(numbers[row].as_py()) == int(after.sequence)
     ):
         row += 1

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import pyarrow as pa
 
+from shardline.core.positions import After
+from shardline.core.shards import SequenceNumber
 from shardline.services.wire.columns import SUB_SEQUENCE, time_column
 
 if TYPE_CHECKING:
@@ -41,8 +43,8 @@ class KinesisRecord(Record, frozen=True, gc=False):
 
     partition_key: str
     data: bytes
-    sub_sequence_number: int = 0
-    """The number of a user record within an aggregated record, from 0; 0 for any other record."""
+    sub_sequence_number: int | None = None
+    """The number of a user record within its aggregated record, from 0; None for other records."""
 
 
 class DynamoDBRecord(Record, frozen=True, gc=False):
@@ -82,6 +84,12 @@ class DynamoDBRecord(Record, frozen=True, gc=False):
         return _parsed(self.user_identity_json)
 
 
+def position_of(record: Record) -> After:
+    """Return the position after a record."""
+    sub_sequence = record.sub_sequence_number if isinstance(record, KinesisRecord) else None
+    return After(SequenceNumber(record.sequence_number), sub_sequence)
+
+
 def times_of(batch: pa.RecordBatch) -> NDArray[np.int64]:
     """Return the times of a page's records, in microseconds since 1970."""
     times: NDArray[np.int64] = time_column(batch).cast(pa.int64()).to_numpy()
@@ -94,11 +102,17 @@ def records_of(shard_id: str, batch: pa.RecordBatch, times: NDArray[np.int64]) -
     names: tuple[str, ...] = _DYNAMODB_ORDER
     if "partitionKey" in batch.schema.names:
         kind, names = KinesisRecord, ("partitionKey", "data")
-        if SUB_SEQUENCE.name in batch.schema.names:
+        if _has_user_records(batch):
             names = (*names, SUB_SEQUENCE.name)
     columns: list[Iterable[Any]] = [batch.column(name).to_pylist() for name in names]
     numbers = batch.column("sequenceNumber").to_pylist()
     return list(map(kind, repeat(shard_id), numbers, times.tolist(), *columns))
+
+
+def _has_user_records(batch: pa.RecordBatch) -> bool:
+    if SUB_SEQUENCE.name not in batch.schema.names:
+        return False
+    return bool(batch.column(SUB_SEQUENCE.name).null_count < batch.num_rows)
 
 
 _DYNAMODB_ORDER: Final = (

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from shardline.core.gaps import gap_at
 from shardline.core.merging import merge
-from shardline.core.positions import After, AtTime, Latest
-from shardline.core.shards import SequenceNumber
+from shardline.core.positions import AtTime, Latest
 from shardline.errors import GapError, ShardNotFound
+from shardline.services.records import position_of
 from shardline.streams.inline_executor import InlineExecutor
 from shardline.streams.pins import find_last
 from shardline.streams.shard_buffer import ReadSettings, ShardBuffer
@@ -145,7 +145,7 @@ class StreamMerger:
             last = {record.shard_id: record for record in self._run[self._delivered : delivered]}
             for shard_id, record in last.items():
                 place = self.ledger.places[shard_id]
-                place.position = After(SequenceNumber(record.sequence_number))
+                place.position = position_of(record)
                 arrived = record.arrived_at
                 place.as_of = max(arrived, place.as_of or arrived)
             self._delivered = delivered

@@ -13,6 +13,7 @@ from shardline.core.merging import Backlog, rising
 from shardline.core.positions import LATEST, TRIM_HORIZON, After, AtTime, Position
 from shardline.core.shards import SequenceNumber
 from shardline.errors import PositionTrimmed
+from shardline.services.aggregation import split_aggregated
 from shardline.services.cursor import ShardCursor
 from shardline.services.pace import DYNAMODB_QUOTA, KINESIS_QUOTA, Quota, ShardPace
 from shardline.services.records import records_of, times_of
@@ -130,14 +131,15 @@ class ShardBuffer:
             self._read_as_of = None  # reported; what follows is a new start
         elif isinstance(position, AtTime) and self._read_as_of is None:
             self._read_as_of = max(position.time, page.service_time - self._retention)
-        times = times_of(page.records)
+        rows = split_aggregated(page.records, position if isinstance(position, After) else None)
+        times = times_of(rows)
         at_tip = self._is_at_tip(page)
         if at_tip:
             self._read_as_of = page.service_time
         elif len(times):
             last = datetime.fromtimestamp(int(times[-1]) / 1e6, UTC)
             self._read_as_of = max(last, self._read_as_of or last)
-        records = records_of(self.shard_id, page.records, times)
+        records = records_of(self.shard_id, rows, times)
         return FetchedPage(
             records,
             times,

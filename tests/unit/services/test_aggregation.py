@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from shardline.core.positions import After
 from shardline.core.shards import HASH_SPACE_END, HashRange, SequenceNumber
 from shardline.services import aggregation
-from shardline.services.aggregation import split_aggregated
+from shardline.services.aggregation import position_after, split_aggregated
 from shardline.services.log_limits import LogLimit
 from shardline.services.wire import protobuf
 from shardline.services.wire.columns import DYNAMODB_COLUMNS, KINESIS_COLUMNS
@@ -51,7 +51,10 @@ def page(*data: bytes) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=KINESIS_COLUMNS)
 
 
-def seen(records: pa.RecordBatch) -> list[tuple[str, bytes, str, int]]:
+Row = tuple[str, bytes, str, int | None]
+
+
+def seen(records: pa.RecordBatch) -> list[Row]:
     records.validate(full=True)
     return [
         (row["partitionKey"], row["data"], row["sequenceNumber"], row["subSequenceNumber"])
@@ -59,7 +62,9 @@ def seen(records: pa.RecordBatch) -> list[tuple[str, bytes, str, int]]:
     ]
 
 
-def expected(records: Iterable[UserRecord], number: str) -> list[tuple[str, bytes, str, int]]:
+def expected(
+    records: Iterable[UserRecord], number: str
+) -> list[tuple[str, bytes, str, int | None]]:
     return [(record.key, record.data, number, n) for n, record in enumerate(records)]
 
 
@@ -82,9 +87,9 @@ def test_what_aws_s_own_aggregator_writes_is_split_at_every_size(name: str) -> N
     written = aggregate(records)
     assert digest_of(written) == AWS_DIGESTS[name]
     assert seen(split_aggregated(page(b"before", written, b"after"))) == [
-        ("outer", b"before", "0", 0),
+        ("outer", b"before", "0", None),
         *expected(records, "1"),
-        ("outer", b"after", "2", 0),
+        ("outer", b"after", "2", None),
     ]
 
 
@@ -96,7 +101,7 @@ def test_user_records_come_in_order_with_their_number(
     whole = page(b"skipped", aggregate(first), b"plain" + plain, aggregate(second))
     rows = [
         *expected(first, "1"),
-        ("outer", b"plain" + plain, "2", 0),
+        ("outer", b"plain" + plain, "2", None),
         *expected(second, "3"),
     ]
     assert seen(split_aggregated(whole.slice(1))) == rows
@@ -144,7 +149,7 @@ def test_ordinary_records_are_only_numbered() -> None:
     records = page(b"", b"x" * 40, MAGIC, MAGIC + b"x" * 16)
     numbered_ = split_aggregated(records)
     assert numbered_.columns[:-1] == records.columns
-    assert numbered_.column("subSequenceNumber").to_pylist() == [0] * 4
+    assert numbered_.column("subSequenceNumber").to_pylist() == [None] * 4
     assert split_aggregated(page()).num_rows == 0
     changes = pa.RecordBatch.from_pylist([], schema=DYNAMODB_COLUMNS)
     assert split_aggregated(changes) is changes
@@ -248,6 +253,9 @@ def test_a_position_within_an_aggregated_record_leaves_out_what_was_delivered() 
     assert left(After(zero, -1)) == [b"\x00", b"\x01", b"\x02", b"\x03", b"\x04", b"plain"]
     assert len(left(After(zero))) == 6
     assert len(left(After(SequenceNumber("9"), 2))) == 6
+    assert position_after(split_aggregated(whole).slice(0, 3)) == After(zero, 2)
+    assert position_after(split_aggregated(whole)) == After(SequenceNumber("1"))
+    assert position_after(whole) == After(SequenceNumber("1"))
     plain = page(b"one", b"two")
     assert [r[1] for r in seen(split_aggregated(plain, After(zero, 0)))] == [b"two"]
 
@@ -268,7 +276,7 @@ def test_a_record_with_a_key_of_another_shard_is_dropped_as_the_kcl_does(many: i
     assert split_aggregated(whole).num_rows == 4 * many + 1
     assert seen(split_aggregated(whole, shard_range=LOW)) == [
         *expected([UserRecord(LOW_KEY, b"a")] * many, "0"),
-        ("outer", b"plain", "2", 0),
+        ("outer", b"plain", "2", None),
     ]
     assert [row[1] for row in seen(split_aggregated(page(mixed), shard_range=HIGH))] == []
     assert split_aggregated(page(explicit), shard_range=HIGH).num_rows == many

@@ -36,7 +36,7 @@ def test_a_page_of_kinesis_becomes_records_with_or_without_user_records() -> Non
     ]
     split = split_aggregated(page)
     assert records_of("s", split, times_of(split)) == [
-        KinesisRecord("s", "7", microseconds, "k", b"plain", 0),
+        KinesisRecord("s", "7", microseconds, "k", b"plain", None),
         KinesisRecord("s", "8", microseconds, "a", b"1", 0),
         KinesisRecord("s", "8", microseconds, "b", b"2", 1),
     ]

@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shardline.errors import InvalidPosition
+from shardline.local.kinesis.twin import KinesisTwin
+from shardline.services.pace import UNPACED
+from shardline.streams.stream import Stream
+from tests.unit.services.kpl import UserRecord, aggregate
 from tests.unit.streams.test_merger import worked_example
 from tests.unit.streams.world import World, names
 
@@ -219,3 +223,29 @@ def test_a_token_of_a_token_keeps_what_was_drained() -> None:
     world.put("after", child)
     world.clock.advance(5)
     assert names(stream) == ["after"]
+
+
+# --- aggregated records ----------------------------------------------------------------------
+
+
+@pytest.mark.case("R-08")
+@pytest.mark.parametrize("delivered", range(6))
+def test_a_token_within_an_aggregated_record_goes_on_with_its_next_user_record(
+    delivered: int,
+) -> None:
+    twin = KinesisTwin()
+    twin.put("plain", b"0")
+    twin.put("outer", aggregate([UserRecord(f"key-{n}", b"%d" % n) for n in range(1, 5)]))
+    twin.put("plain", b"5")
+
+    def stream(position: str | dict[str, Any]) -> Stream[Any]:
+        seconds = twin.clock.now_ms() / 1000
+        return Stream(twin, position, connections=1, quota=UNPACED, clock=lambda: seconds)
+
+    first = stream("trim_horizon")
+    taken: list[Any] = [next(first) for _ in range(delivered)]
+    second = stream(first.token)
+    taken += iter(lambda: next(second), None)
+    assert [record.data for record in taken] == [b"%d" % n for n in range(6)]
+    assert [record.sub_sequence_number for record in taken] == [None, 0, 1, 2, 3, None]
+    assert [record.partition_key for record in taken[:3]] == ["plain", "key-1", "key-2"]

@@ -74,7 +74,7 @@ class Letter:
     @property
     def place(self) -> tuple[int, int]:
         """The order in which the records of a key were written, also through splits and merges."""
-        return int(self.sequence_number), int(self.record.get("subSequenceNumber", 0))
+        return int(self.sequence_number), int(self.record.get("subSequenceNumber") or 0)
 
     @property
     def payload(self) -> bytes:
@@ -141,7 +141,7 @@ def letters_for(
     reason = reason[:LONGEST_REASON].encode(errors="backslashreplace").decode()
     return [
         Letter(
-            id=f"{prefix}/{row['sequenceNumber']}/{row.get('subSequenceNumber', 0)}",
+            id=f"{prefix}/{row['sequenceNumber']}/{row.get('subSequenceNumber') or 0}",
             app=origin.app,
             stream=origin.stream,
             shard_id=batch.shard_id,

@@ -24,9 +24,9 @@ KINESIS_COLUMNS: Final = pa.schema(
     ]
 )
 
-SUB_SEQUENCE: Final = pa.field("subSequenceNumber", pa.int64(), nullable=False)
+SUB_SEQUENCE: Final = pa.field("subSequenceNumber", pa.int64())
 """Added where aggregated records are split: the number of a user record within its record, from 0;
-0 for a record that is not aggregated."""
+null for a record that is not aggregated."""
 
 DYNAMODB_COLUMNS: Final = pa.schema(
     [

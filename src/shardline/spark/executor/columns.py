@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from shardline.services.wire.columns import DYNAMODB_COLUMNS, KINESIS_COLUMNS
+from shardline.services.wire.columns import DYNAMODB_COLUMNS, KINESIS_COLUMNS, SUB_SEQUENCE
 from shardline.spark.executor.fencing import fenced_schema
 from shardline.spark.options import KINESIS
 
@@ -58,4 +58,7 @@ def with_origin(
     }
     present = set(records.schema.names)
     columns = [records.column(name) if name in present else added[name]() for name in schema.names]
+    if SUB_SEQUENCE.name in present:
+        at = schema.names.index(SUB_SEQUENCE.name)
+        columns[at] = columns[at].fill_null(0)
     return pa.RecordBatch.from_arrays(columns, schema=schema)
