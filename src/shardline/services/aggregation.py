@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from shardline.core.positions import After
-from shardline.core.shards import SequenceNumber, hash_key_of
+from shardline.core.shards import hash_key_of
 from shardline.services.clock import boot_seconds
 from shardline.services.log_limits import LogLimit
 from shardline.services.wire.columns import SUB_SEQUENCE
@@ -27,6 +26,7 @@ from shardline.services.wire.spans import copied_out, words_at
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from shardline.core.positions import After
     from shardline.core.shards import HashRange
 
 logger = logging.getLogger(__name__)
@@ -81,15 +81,6 @@ def split_aggregated(
         columns = _columns(page, splits, rows)
     whole = pa.RecordBatch.from_arrays([*columns, numbers], schema=page.schema.append(SUB_SEQUENCE))
     return whole if after is None else _from_after(whole, after)
-
-
-def position_after(records: pa.RecordBatch) -> After:
-    """Return the position after the last of these records, which may be a user record."""
-    row = records.num_rows - 1
-    number = None
-    if SUB_SEQUENCE.name in records.schema.names:
-        number = records.column(SUB_SEQUENCE.name)[row].as_py()
-    return After(SequenceNumber(records.column("sequenceNumber")[row].as_py()), number)
 
 
 def _split_records(

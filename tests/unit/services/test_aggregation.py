@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from shardline.core.positions import After
 from shardline.core.shards import HASH_SPACE_END, HashRange, SequenceNumber
 from shardline.services import aggregation
-from shardline.services.aggregation import position_after, split_aggregated
+from shardline.services.aggregation import split_aggregated
 from shardline.services.log_limits import LogLimit
 from shardline.services.wire import protobuf
 from shardline.services.wire.columns import DYNAMODB_COLUMNS, KINESIS_COLUMNS
@@ -253,9 +253,6 @@ def test_a_position_within_an_aggregated_record_leaves_out_what_was_delivered() 
     assert left(After(zero, -1)) == [b"\x00", b"\x01", b"\x02", b"\x03", b"\x04", b"plain"]
     assert len(left(After(zero))) == 6
     assert len(left(After(SequenceNumber("9"), 2))) == 6
-    assert position_after(split_aggregated(whole).slice(0, 3)) == After(zero, 2)
-    assert position_after(split_aggregated(whole)) == After(SequenceNumber("1"))
-    assert position_after(whole) == After(SequenceNumber("1"))
     plain = page(b"one", b"two")
     assert [r[1] for r in seen(split_aggregated(plain, After(zero, 0)))] == [b"two"]
 

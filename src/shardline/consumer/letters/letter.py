@@ -23,7 +23,7 @@ import pyarrow as pa
 from shardline.consumer.keys import keys_of
 from shardline.core.fences import Fence
 from shardline.errors import ConfigurationError
-from shardline.services.wire.columns import DYNAMODB_COLUMNS, KINESIS_COLUMNS
+from shardline.services.wire.columns import DYNAMODB_COLUMNS, KINESIS_COLUMNS, SUB_SEQUENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -162,7 +162,7 @@ def records_of_letters(letters: Iterable[Letter]) -> pa.RecordBatch:
     names = rows[0] if rows else {}
     schema = DYNAMODB_COLUMNS if "keys" in names else KINESIS_COLUMNS
     if "subSequenceNumber" in names:
-        schema = schema.append(pa.field("subSequenceNumber", pa.int64(), nullable=False))
+        schema = schema.append(SUB_SEQUENCE)
     for row in rows:
         for name in schema.names:
             if pa.types.is_timestamp(schema.field(name).type):

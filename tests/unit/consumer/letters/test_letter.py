@@ -24,7 +24,7 @@ from shardline.consumer.letters.letter import (
     records_of_letters,
 )
 from shardline.core.fences import Fence
-from shardline.services.wire.columns import KINESIS_COLUMNS
+from shardline.services.wire.columns import KINESIS_COLUMNS, SUB_SEQUENCE
 from tests.unit.consumer.shard_pages import SHARD, changes, page
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def test_a_change_of_a_table_reads_back_with_its_hash_key() -> None:
 @pytest.mark.case("R-08")
 def test_a_user_record_keeps_its_place_in_its_aggregate() -> None:
     numbers = pa.array([3], pa.int64())
-    field = pa.field("subSequenceNumber", pa.int64(), nullable=False)
+    field = SUB_SEQUENCE
     arrow = page(("a", 9))
     arrow = pa.RecordBatch.from_arrays([*arrow.columns, numbers], schema=arrow.schema.append(field))
     (one,) = letters_for(ShardBatch(SHARD, Fence(1, 1), arrow), "odd", ORIGIN, AT)
