@@ -1,5 +1,5 @@
 # Everything lives in .venv (and tests/servers/node_modules); remove it with `make clean`.
-# Works from nothing but Python 3.11 or newer. `make` alone says what there is to do.
+# Needs nothing but Python 3.11 or newer. `make` alone lists the targets.
 
 PYTHON ?= python3
 SEED ?= 1
@@ -14,7 +14,7 @@ SLOW_TIERS := contract integration spark cluster browser
 .PHONY: help setup demo test test-fast test-versions check format docs bench simulate mutants lock \
 	clean coverage-of-requirements unreachable
 
-help: ## say what there is to do
+help: ## list the targets
 	@echo "shardline: ordered consumption of resharding streams. Start with: make demo"
 	@echo
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile \
@@ -23,7 +23,7 @@ help: ## say what there is to do
 setup: .venv/.shardline .venv/.java .venv/.servers ## install all that the other targets need (they do it themselves)
 	@echo "Ready. Next: make demo, or make test"
 
-demo: .venv/.shardline .venv/.java ## the whole promise on one machine, in about a minute
+demo: .venv/.shardline .venv/.java ## show the promises on one machine, in about a minute
 	@$(SPARK) $(BIN)/shardline demo
 
 test: setup ## all tests, the fast ones first
@@ -38,7 +38,7 @@ check: .venv/.shardline ## lint, format, types, layout, locks
 	$(BIN)/mypy
 	$(BIN)/pytest -q tests/unit/test_layout.py tests/unit/test_locks.py
 
-format: .venv/.shardline ## let ruff put the code in order
+format: .venv/.shardline ## format the code with ruff
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -47,7 +47,7 @@ docs: .venv/.docs ## build the documentation into site/; a broken link is an err
 	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env -b html docs site
 	@echo "Open site/index.html"
 
-bench: setup ## measure, each figure as a ratio to something known
+bench: setup ## measure; each figure is a ratio to something known
 	@$(SPARK) $(BIN)/python -m bench
 
 coverage-of-requirements: .venv/.shardline ## list what no test proves yet
@@ -56,7 +56,7 @@ coverage-of-requirements: .venv/.shardline ## list what no test proves yet
 simulate: .venv/.shardline ## replay one simulated run: make simulate SEED=7
 	@$(BIN)/python -m tests.simulation $(SEED)
 
-mutants: .venv/.shardline ## put known bugs in, one by one, and see each one caught
+mutants: .venv/.shardline ## put known bugs in, one by one; each must be caught
 	@$(BIN)/python -m tests.simulation.mutants
 
 test-versions: .venv/.shardline ## the fast tests with the lowest and the newest versions of the dependencies
@@ -77,7 +77,7 @@ clean: ## remove all that make has installed
 
 .venv/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-		|| { echo "Python 3.11 or newer is needed; say which one: make PYTHON=python3.12"; exit 1; }
+		|| { echo "Python 3.11 or newer is needed: make PYTHON=python3.12"; exit 1; }
 	@echo "· Python: a virtual environment in .venv"
 	@$(PYTHON) -m venv --upgrade-deps .venv >/dev/null
 	@touch $@

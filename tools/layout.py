@@ -1,4 +1,4 @@
-"""The rules that the layout keeps; each takes a file's text and tells what is wrong with it."""
+"""The rules of the layout; each takes a file and yields one line for each breach."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ LAYERS: Final = (
     *("errors", "core", "services", "leases", "consumer", "streams", "tables"),
     *("spark", "observation", "local", "dashboard", "cli"),
 )
-"""A file imports only from its own folder, or from one earlier in this row."""
+"""A file imports only from its own folder, or from one earlier in this list."""
 
 PUBLIC: Final = "__init__"
-"""The package itself: it may show names of every layer, so that no layer may import from it."""
+"""The package itself: it exports names of every layer, so no layer may import from it."""
 
 FORBIDDEN_WORDS: Final = {
     *("util", "utils", "helper", "helpers", "manager", "managers"),
@@ -29,7 +29,7 @@ PURE_MODULES: Final = {
     *("decimal", "enum", "fractions", "functools", "hashlib", "heapq", "itertools", "json", "math"),
     *("operator", "re", "string", "struct", "types", "typing", "zlib", "numpy", "shardline"),
 }
-"""All that core/ may import: for arithmetic and plain values; numpy only for its arrays."""
+"""The only modules that core/ may import: arithmetic and plain values; numpy for arrays."""
 
 IMPURE_CALLS: Final = {
     *("now", "utcnow", "today", "open", "print", "input", "exec", "eval"),
@@ -46,7 +46,7 @@ MACHINE_FOLDERS: Final = r"/(?:root|home|Users|work)/\w+"
 
 
 def wrong_imports(path: PurePosixPath, tree: ast.Module) -> Iterator[str]:
-    """Find imports against the direction; `path` is relative to src/."""
+    """Yield imports against the direction; `path` is relative to src/."""
     layer = _layer_of_file(path)
     if layer not in LAYERS:
         return
@@ -59,7 +59,7 @@ def wrong_imports(path: PurePosixPath, tree: ast.Module) -> Iterator[str]:
 
 
 def impure_core(path: PurePosixPath, tree: ast.Module) -> Iterator[str]:
-    """Find what in core/ could read, write, wait, or ask for the time."""
+    """Yield whatever in core/ could read, write, wait or read a clock."""
     if _layer_of_file(path) != "core":
         return
     for line, module in _imported(path, tree):
@@ -73,7 +73,7 @@ def impure_core(path: PurePosixPath, tree: ast.Module) -> Iterator[str]:
 
 
 def forbidden_names(path: PurePosixPath, tree: ast.Module) -> Iterator[str]:
-    """Find names of files, folders and classes that say nothing about what is inside."""
+    """Yield names of files, folders and classes that do not say what they contain."""
     for part in path.with_suffix("").parts:
         if FORBIDDEN_WORDS & {*part.lower().split("_")}:
             yield f"{path}: a file is not named for what it does: {part}"
@@ -85,20 +85,20 @@ def forbidden_names(path: PurePosixPath, tree: ast.Module) -> Iterator[str]:
 
 
 def missing_docstring(path: PurePosixPath, tree: ast.Module) -> Iterator[str]:
-    """Find a module that does not say what it decides."""
+    """Yield a module that has no docstring."""
     if not ast.get_docstring(tree):
         yield f"{path}: has no docstring"
 
 
 def too_long(path: PurePosixPath, text: str) -> Iterator[str]:
-    """Find a file in which more than one thing must be living."""
+    """Yield a file that is longer than the limit."""
     lines = text.count("\n")
     if lines > LONGEST_FILE_LINES:
         yield f"{path}: {lines} lines, more than {LONGEST_FILE_LINES}"
 
 
 def foreign_addresses(path: PurePosixPath, text: str, root: str) -> Iterator[str]:
-    """Find paths of one machine, and hosts of registries, which differ from place to place."""
+    """Yield paths of one machine, and hosts of registries, which differ between machines."""
     # Only where a path begins: a checkout may be called as a folder in it is.
     paths = re.compile(rf"""(?:^|(?<=[\s"'=:(`]))(?:{MACHINE_FOLDERS}|{re.escape(root)}\b)""")
     for number, line in enumerate(text.splitlines(), start=1):
@@ -107,14 +107,14 @@ def foreign_addresses(path: PurePosixPath, text: str, root: str) -> Iterator[str
 
 
 def _layer_of_file(path: PurePosixPath) -> str:
-    """Name the layer of a file, or its package where that has no layers."""
+    """Return the layer of a file, or its package if that has no layers."""
     if path.parts[0] != "shardline":
         return path.parts[0]
     return PurePosixPath(path.parts[1]).stem
 
 
 def _imported(path: PurePosixPath, tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Find every module that is imported, also under TYPE_CHECKING and inside functions."""
+    """Yield every module that is imported, also under TYPE_CHECKING and inside functions."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
