@@ -25,7 +25,7 @@ FORBIDDEN_WORDS: Final = {
 }
 
 PURE_MODULES: Final = {
-    *("__future__", "abc", "bisect", "collections", "contextlib", "dataclasses", "datetime"),
+    *("__future__", "abc", "base64", "bisect", "collections", "contextlib", "dataclasses", "datetime"),
     *("decimal", "enum", "fractions", "functools", "hashlib", "heapq", "itertools", "json", "math"),
     *("operator", "re", "string", "struct", "types", "typing", "zlib", "numpy", "shardline"),
 }

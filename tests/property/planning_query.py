@@ -1,31 +1,36 @@
-"""A query as Spark runs it, without Spark: plan, write ahead, read, commit; and crash in between.
+"""A query as Spark runs it, without Spark: the shipped planner, orders and reader in virtual time.
 
-Written against the planner and the reader that Spark runs, and a stream in memory whose clock
-stands still unless moved. The checker is told of every write, delivery and commit.
+Calls and pauses are steps, so that one seed decides which of the calls under way is answered next.
+The checker is told of every write, delivery and commit.
 """
 
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from shardline.core.fences import Fence
 from shardline.core.offsets import Offset
-from shardline.core.planning import tasks
+from shardline.core.planning.events import Asked, Event, GapAccepted, TargetSet, Woken
+from shardline.core.planning.limits import Settings
+from shardline.core.planning.planner import Planner
 from shardline.core.positions import SHARD_END, TRIM_HORIZON, After
 from shardline.core.promise import PromiseChecker, RecordRef
 from shardline.local.clock import Clock
 from shardline.local.dynamodb_streams.control import Tables
 from shardline.local.dynamodb_streams.twin import DynamoDBTwin
 from shardline.local.kinesis.twin import EPOCH
-from shardline.spark.driver.ownership import SoleOwner
-from shardline.spark.driver.planner import Planner
-from shardline.spark.executor.read_ahead_cache import Leftovers
-from shardline.spark.executor.reader import ShardRange, read_range
+from shardline.services.steps import Pause, run
+from shardline.spark.driver.inline_records import unpack
+from shardline.spark.driver.orders import Orders
+from shardline.spark.driver.task_plan import confirm, fresh_ranges, tasks
+from shardline.spark.executor.range_reader import RangeReader
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
 
     import pyarrow as pa
 
@@ -33,8 +38,11 @@ if TYPE_CHECKING:
     from shardline.core.positions import Position
     from shardline.local.kinesis.twin import KinesisTwin
     from shardline.services.port import StreamService
+    from shardline.services.steps import Steps
+    from shardline.spark.executor.range_reader import ShardRange
 
 KEYS = [f"key-{n}" for n in range(10)]
+LONGEST_WAIT_SECONDS = 7200.0
 
 
 class Crash(Exception):
@@ -120,6 +128,13 @@ class TableWorld(World):
         return self.tables.clock
 
 
+@dataclass
+class _Job:
+    due: float
+    steps: Steps[Event]
+    resume: Callable[[], Any]
+
+
 class Query:
     """One streaming query with its checkpoint directory: two logs of text, as Spark keeps them."""
 
@@ -130,98 +145,213 @@ class Query:
         start: Position = TRIM_HORIZON,
         max_records: int | None = 1_000_000,
         fail_on_data_loss: bool = True,
+        seed: int = 0,
+        settings: dict[str, Any] | None = None,
     ) -> None:
         self.world = world
         self.max_records = max_records
         self.offsets: list[str] = []
         self.commits = 0
         self.attempt = 0
+        self.delivered_refs: dict[tuple[int, str], list[RecordRef]] = {}
+        """What each batch held in each shard when it was read first."""
         self._start = start
-        self._fail_on_data_loss = fail_on_data_loss
-        self._leftovers = Leftovers()
+        self._chance = random.Random(seed)
+        self._settings = Settings(
+            finds_times=world.service.finds_times,
+            fail_on_data_loss=fail_on_data_loss,
+            **(settings or {}),
+        )
         self.restart()
 
     def restart(self) -> None:
         """Begin anew in another process: nothing is left but the checkpoint directory."""
-        clock = self.world.clock
-        self._leftovers = Leftovers()
-        self.planner = Planner(
-            self.world.service,
-            SoleOwner(),
-            start=self._start,
-            fail_on_data_loss=self._fail_on_data_loss,
-            monotonic=lambda: clock.now_ms() / 1000,
-            sleep=clock.advance,
-        )
+        self.planner = Planner(self._settings)
+        self.orders = Orders(self.world.service, self._now)
+        self._jobs: list[_Job] = []
+        self._at_once = False
         self.attempt += 1
+
+    def set_target(self) -> None:
+        self._post(TargetSet())
+
+    # --- the runner ---------------------------------------------------------------------------
+
+    def _now(self) -> float:
+        return self.world.clock.now_ms() / 1000
+
+    def _post(self, event: Event) -> None:
+        for instruction in self.planner.handle(event, self._now()):
+            steps = self.orders.carry_out(instruction)
+            self._jobs.append(_Job(self._now(), steps, partial(next, steps)))
+
+    def turn(self) -> bool:
+        """Make one step of one job that is due, chosen by the seed; false if none is."""
+        due = [job for job in self._jobs if job.due <= self._now()]
+        if not due:
+            wake_at = self.planner.wake_at
+            if wake_at is not None and wake_at <= self._now():
+                self._post(Woken())
+                return True
+            return False
+        job = self._chance.choice(due)
+        try:
+            step = job.resume()
+        except StopIteration as stop:
+            self._jobs.remove(job)
+            self._post(stop.value)
+            return True
+        if isinstance(step, Pause):
+            job.due = self._now() + step.seconds
+            job.resume = partial(job.steps.send, None)
+            return True
+        try:
+            job.resume = partial(job.steps.send, step())
+        except Exception as error:
+            job.resume = partial(job.steps.throw, error)
+        return True
+
+    def advance(self) -> None:
+        """Move the clock to the next job that is due."""
+        times = [job.due for job in self._jobs]
+        if self.planner.wake_at is not None:
+            times.append(self.planner.wake_at)
+        later = [time for time in times if time > self._now()]
+        self.world.clock.advance(max(0.001, min(later, default=self._now() + 0.05) - self._now()))
+
+    def settle(self, seconds: float = 0.0) -> None:
+        """Let the planner work for a while, as it does while a batch runs."""
+        end = self._now() + seconds
+        while True:
+            while self.turn():
+                pass
+            if self._now() >= end:
+                return
+            self.advance()
+
+    # --- Spark --------------------------------------------------------------------------------
+
+    def ask(self) -> Offset | None:
+        """Ask for the next batch, as Spark does; wait as long as the planner says."""
+        committed, given_up_at = self.committed(), self._now() + LONGEST_WAIT_SECONDS
+        event = Asked(committed, self.max_records, self.max_records is None)
+        self._post(event)
+        while True:
+            offset = self.planner.offer(self._now())
+            if offset is not None:
+                return offset
+            if self.turn():
+                continue
+            if not self.planner.waits(self._now()):
+                return None
+            assert self._now() < given_up_at, "the planner waits without end"
+            self.advance()
 
     def step(self, crash_at: str | None = None) -> int:
         """Run one trigger, and return how many records came; -1 if there was no batch."""
         if len(self.offsets) == self.commits:
-            planned = self.planner.plan(self._committed(), self.max_records)
+            planned = self.ask()
             if planned is None:
                 return -1
             self.offsets.append(json.dumps(planned.to_json()))
         if crash_at == "planned":
             raise Crash
-        committed, planned = self._committed(), _parsed(self.offsets[-1])
-        count = self._read(self.planner.confirm(committed, planned), crash_at)
+        committed, planned = self.committed(), parsed(self.offsets[-1])
+        count = self._read(self.ranges(committed, planned), crash_at)
         if crash_at == "read":
             raise Crash
-        self.commits += 1
         for shard_id, item in planned.ranges.items():
             self._tell_commit(shard_id, item)
+        self.commits += 1
         return count
 
-    def run_dry(self) -> None:
-        """Go on until nothing comes any more."""
-        quiet = 0
-        while quiet < 5:
-            quiet = quiet + 1 if self.step() == -1 else 0
-            self.world.clock.advance(6)
+    def step_soon(self, crash_at: str | None = None, seconds: float = 6.0) -> int:
+        """Run the next trigger that has a batch; -1 if none comes for a while."""
+        end = self._now() + seconds
+        while self._now() < end:
+            count = self.step(crash_at)
+            if count != -1:
+                return count
+            self.settle(0.25)
+        return -1
+
+    def run_dry(self, seconds: float = 12.0) -> None:
+        """Go on until nothing comes for a while."""
+        quiet_since = self._now()
+        while self._now() - quiet_since < seconds:
+            if self.step() != -1:
+                quiet_since = self._now()
+            else:
+                self.settle(0.5)
 
     def last(self) -> Offset:
-        return _parsed(self.offsets[-1])
+        return parsed(self.offsets[-1])
 
-    def _committed(self) -> Offset:
+    def ranges(self, committed: Offset, planned: Offset) -> tuple[ShardRange, ...]:
+        planner = self.planner
+        if planned == planner.offered:
+            return fresh_ranges(committed, planned, planner.retention, planner.carried)
+        confirmed = confirm(
+            self.world.service,
+            self.orders,
+            committed,
+            planned,
+            fail_on_data_loss=self._settings.fail_on_data_loss,
+        )
+        for gap in confirmed.gaps:
+            self._post(GapAccepted(gap))
+        return confirmed.ranges
+
+    def committed(self) -> Offset:
         if self.commits == 0:
-            return _parsed(json.dumps(self.planner.beginning().to_json()))
-        return _parsed(self.offsets[self.commits - 1])
+            return parsed(json.dumps(Offset(self._start).to_json()))
+        return parsed(self.offsets[self.commits - 1])
 
-    def _read(self, ranges: Mapping[str, Range], crash_at: str | None) -> int:
+    def _read(self, ranges: tuple[ShardRange, ...], crash_at: str | None) -> int:
         count = 0
         for task in tasks(ranges, 2):
-            for shard_id, item in task:
-                pages = self._pages(self.planner.to_read(shard_id, item), self._leftovers)
-                fence = Fence(item.epoch, self.commits * 100 + self.attempt)
-                for page in pages:
-                    self.world.checker.delivered(shard_id, fence, _refs(page))
+            for item in task:
+                fence = Fence(self.commits, self.attempt)
+                refs: list[RecordRef] = []
+                for page in self.pages(item):
+                    refs += refs_of(page)
+                    self.world.checker.delivered(item.shard_id, fence, refs_of(page))
                     count += page.num_rows
+                before = self.delivered_refs.setdefault((self.commits, item.shard_id), refs)
+                assert before == refs or item.has_gap, "a batch that was run again differs"
                 if crash_at == "reading":
                     raise Crash
         return count
 
-    def records(self, shard_id: str, item: Range) -> list[pa.RecordBatch]:
-        """Read a range from the stream, whatever was carried."""
-        return self._pages(ShardRange(shard_id, item))
+    def pages(self, item: ShardRange) -> list[pa.RecordBatch]:
+        """Read a range as a task does: from what travels with it, or as a retry from the stream."""
+        if item.inline is not None and self._chance.random() < 0.5:
+            return list(unpack(item.inline))
+        return self.read_again(item)
 
-    def _pages(self, item: ShardRange, leftovers: Leftovers | None = None) -> list[pa.RecordBatch]:
-        return list(read_range(self.world.service, item, leftovers, self.world.clock.advance))
+    def read_again(self, item: ShardRange) -> list[pa.RecordBatch]:
+        """Read a range from the stream, whatever travels with it."""
+        found: list[pa.RecordBatch] = []
+        reader = RangeReader(
+            self.world.service, item, lambda _, page: found.append(page), clock=self._now
+        )
+        run(reader.read_steps(), sleep=self.world.clock.advance)
+        return found
 
     def _tell_commit(self, shard_id: str, item: Range) -> None:
         if item.upto == SHARD_END:
-            self.world.checker.checkpointed(shard_id, item.epoch, None)
+            self.world.checker.checkpointed(shard_id, self.commits, None)
         elif isinstance(item.upto, After):
-            self.world.checker.checkpointed(shard_id, item.epoch, int(item.upto.sequence))
+            self.world.checker.checkpointed(shard_id, self.commits, int(item.upto.sequence))
 
 
-def _parsed(text: str) -> Offset:
+def parsed(text: str) -> Offset:
     offset = Offset.from_json(json.loads(text))
     assert json.dumps(offset.to_json()) == text
     return offset
 
 
-def _refs(page: pa.RecordBatch) -> list[RecordRef]:
+def refs_of(page: pa.RecordBatch) -> list[RecordRef]:
     if "partitionKey" in page.schema.names:
         keys = page.column("partitionKey").to_pylist()
     else:

@@ -1,28 +1,27 @@
-"""What a plan carries to the executors is what they would have read, and is no more than little."""
+"""What travels with a plan is what the tasks would have read, and is little."""
 
 from __future__ import annotations
-
-import json
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shardline.core.planning.limits import Settings
 from shardline.local.kinesis.twin import KinesisTwin
 from shardline.services.wire.columns import DYNAMODB_COLUMNS, KINESIS_COLUMNS
-from shardline.spark.driver.inline_records import most_bytes, unpack
+from shardline.spark.driver.inline_records import unpack
 from tests.property.planning_query import KEYS, Query, TableWorld, World
 
 
 @pytest.mark.case("R-10")
-@settings(max_examples=100)
+@settings(max_examples=60, deadline=None)
 @given(
-    steps=st.lists(st.integers(0, 400), min_size=1, max_size=30),
+    steps=st.lists(st.integers(0, 400), min_size=1, max_size=20),
     table=st.booleans(),
     page_size=st.sampled_from([3, 20, 10_000]),
 )
-def test_what_a_plan_carries_is_what_would_be_read(
+def test_what_travels_with_a_plan_is_what_would_be_read(
     steps: list[int], table: bool, page_size: int
 ) -> None:
     stream = TableWorld(shards=2) if table else World(KinesisTwin(shards=2))
@@ -30,50 +29,48 @@ def test_what_a_plan_carries_is_what_would_be_read(
     read_page = stream.service.read
     # Either service may answer with fewer records than were asked for.
     stream.service.read = lambda at, most: read_page(at, min(most, page_size))  # type: ignore[method-assign,assignment]
-    query = Query(stream)
+    query = Query(stream, max_records=60)
     for step in steps:
         if step % 4 == 0:
             stream.split(step // 4)
         for n in range(step // 4):
             stream.put(KEYS[n % len(KEYS)])
-        stream.clock.advance(1)
-        committed = query.last() if query.offsets else query.planner.beginning()
-        planned = query.planner.plan(committed, 60)
-        if planned is None:
+        query.settle(0.5)
+        before = query.committed()
+        if query.step() == -1:
             continue
-        query.offsets.append(json.dumps(planned.to_json()))
-        for shard_id, item in query.planner.confirm(committed, planned).items():
-            sent = query.planner.to_read(shard_id, item)
-            assert query.planner.to_read(shard_id, item).carried is None, "sent twice"
-            if sent.carried is not None:
-                read = pa.Table.from_batches(query.records(shard_id, item), columns)
-                assert pa.Table.from_batches(unpack(sent.carried), columns) == read
+        for item in query.ranges(before, query.last()):
+            if item.inline is not None:
+                read = pa.Table.from_batches(query.read_again(item), columns)
+                assert pa.Table.from_batches(unpack(item.inline), columns) == read
 
 
-def test_few_records_are_carried_and_not_read_again() -> None:
+def test_few_records_travel_and_are_not_read_again() -> None:
     stream = World(KinesisTwin())
     query = Query(stream)
-    query.step()
+    query.run_dry()
     stream.put(KEYS[0])
-    stream.clock.advance(1)
-    planned = query.planner.plan(query.last(), 60)
-    assert planned is not None
-    ((shard_id, item),) = query.planner.confirm(query.last(), planned).items()
-    assert query.planner.to_read(shard_id, item).carried
+    before = query.committed()
+    assert query.step_soon() == 1
+    (item,) = query.ranges(before, query.last())
+    assert item.inline
 
 
-def test_many_bytes_are_not_carried() -> None:
+def test_many_bytes_do_not_travel() -> None:
     stream = World(KinesisTwin())
     query = Query(stream)
-    query.step()
+    query.run_dry()
     for _ in range(3):
-        stream.twin.put(KEYS[0], b"x" * most_bytes(1))
-    stream.clock.advance(1)
-    planned = query.planner.plan(query.last(), 60)
+        stream.twin.put(KEYS[0], b"x" * 100_000)
+    before = query.committed()
+    query.ask()
+    query.settle(1.0)
+    planned = query.ask()
     assert planned is not None
-    ((shard_id, item),) = query.planner.confirm(query.last(), planned).items()
-    assert query.planner.to_read(shard_id, item).carried is None
+    (item,) = query.ranges(before, planned)
+    assert item.inline is None
 
 
-def test_all_that_is_carried_is_bounded_however_many_shards() -> None:
-    assert most_bytes(10_000) * 10_000 <= 4_000_000
+@pytest.mark.parametrize("finds_times", [True, False])
+def test_all_that_travels_is_bounded_however_many_shards(finds_times: bool) -> None:
+    assert Settings(finds_times=finds_times).inline_bytes(10_000) * 10_000 <= 4_000_000

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shardline.core.offsets import Range
+from shardline.core.offsets import Offset, Range
 from shardline.core.positions import LATEST, TRIM_HORIZON, After, AtTime
 from shardline.core.shards import SequenceNumber
 from shardline.errors import GapError, ShardlineError
@@ -18,7 +18,8 @@ from shardline.services.access import Access
 from shardline.services.calls import Patience
 from shardline.services.connection import connect
 from shardline.services.cursor import ShardCursor
-from shardline.spark.executor.reader import ShardRange, read_range
+from shardline.services.steps import run
+from shardline.spark.executor.range_reader import RangeReader, ShardRange
 from tests.property.planning_query import KEYS, Crash, Query, TableWorld, World
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def test_catching_up_is_bounded_and_soon_done(records_per_second: int) -> None:
     put_slowly(stream, 20_000, records_per_second)
     query = Query(stream, max_records=4_000)
     sizes = []
-    while (size := query.step()) >= 0:
+    while (size := query.step_soon()) >= 0:
         sizes.append(size)
         stream.twin.clock.advance(1)
     assert max(sizes) <= 4_000
@@ -133,7 +134,7 @@ def test_a_long_tail_after_the_last_write_is_read_in_few_batches() -> None:
     stream.twin.clock.advance(3 * 3600)
     query = Query(stream, max_records=1_000_000)
     batches = 0
-    while query.step() >= 0:
+    while query.step_soon() >= 0:
         batches += 1
         stream.twin.clock.advance(1)
     assert batches <= 12  # each halves what is left
@@ -190,14 +191,17 @@ def test_a_batch_read_again_is_the_same_while_the_stream_goes_on() -> None:
     put_slowly(stream, 300, 100)
     query = Query(stream)
     query.step()
+    query.step()
     planned = query.last()
-    first = {k: query.records(k, item) for k, item in planned.ranges.items()}
+    ranges = query.ranges(Offset(TRIM_HORIZON), planned)
+    first = {item.shard_id: query.pages(item) for item in ranges}
+    assert sum(page.num_rows for pages in first.values() for page in pages)
     for n in range(3):
         stream.put(KEYS[n])
         stream.split(n)
         query.restart()
-        again = query.planner.confirm(query.planner.beginning(), planned)
-        assert {k: query.records(k, item) for k, item in again.items()} == first
+        again = query.ranges(Offset(TRIM_HORIZON), planned)
+        assert {item.shard_id: query.pages(item) for item in again} == first
 
 
 # --- an end -------------------------------------------------------------------------------------
@@ -208,7 +212,8 @@ def test_a_target_is_reached_although_the_stream_goes_on_and_reshards() -> None:
     put_slowly(stream, 300, 100)
     stream.twin.clock.advance(2)
     query = Query(stream, max_records=50)
-    query.planner.fix_target()
+    query.set_target()
+    query.ask()
     written = stream.checker.verdict().written
     stream.twin.clock.advance(2)
     batches = 0
@@ -241,7 +246,7 @@ def test_a_position_older_than_the_retention_fails_by_default_and_says_so() -> N
     stream.put(KEYS[1])
     stream.twin.clock.advance(DAY + 3600)
     query.restart()
-    with pytest.raises(GapError, match=r"shardId-000000000000 behind After.*failOnDataLoss"):
+    with pytest.raises(GapError, match=r"gap in shardId-000000000000 after \d+: .*failOnDataLoss"):
         query.step()
 
 
@@ -271,7 +276,7 @@ def test_a_batch_planned_before_its_records_expired_is_not_read_with_a_hole() ->
     query.run_dry()
     stream.put(KEYS[1])
     with pytest.raises(Crash):
-        query.step(crash_at="planned")
+        query.step_soon(crash_at="planned")
     stream.twin.clock.advance(DAY + 3600)
     query.restart()
     with pytest.raises(GapError):
@@ -292,7 +297,7 @@ def test_a_batch_planned_before_its_records_expired_is_read_for_what_is_left_by_
         query.run_dry()
     stream.put(KEYS[4])
     with pytest.raises(Crash):
-        query.step(crash_at="planned")
+        query.step_soon(crash_at="planned")
     stream.clock.advance(DAY + 3600)
     (shard,) = stream.service.list_shards()
     stream.checker.gap(shard.id)
@@ -322,8 +327,10 @@ def test_what_is_left_of_a_batch_with_a_gap_comes_through_empty_pages() -> None:
 
     stream.service.read = hesitant  # type: ignore[method-assign]
     item = ShardRange(shard.id, Range(TRIM_HORIZON, upto, None), has_gap=True)
-    pages = read_range(stream.service, item, sleep=lambda _: None)
-    assert sum(page.num_rows for page in pages) == 2
+    found: list[int] = []
+    reader = RangeReader(stream.service, item, lambda _, page: found.append(page.num_rows))
+    run(reader.read_steps(), sleep=lambda _: None)
+    assert sum(found) == 2
 
 
 def test_an_idle_query_writes_down_now_and_then_that_nothing_was_there() -> None:

@@ -2,53 +2,27 @@
 
 from __future__ import annotations
 
-import difflib
+import json
 import re
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from shardline.core.planning.limits import Settings
 from shardline.core.positions import LATEST, TRIM_HORIZON, AtTime, Position
 from shardline.errors import ConfigurationError, InvalidPosition
 from shardline.services.access import Access
 from shardline.services.cbor_client import WIRES
 from shardline.spark.driver.tokens import offset_of_token
+from shardline.spark.option_names import DYNAMODB_STREAMS, by_our_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from shardline.core.offsets import Offset
 
-KINESIS: Final = "kinesis"
-DYNAMODB_STREAMS: Final = "dynamodb-streams"
-
-_SHARED: Final = (
-    "region", "endpointUrl", "roleArn", "externalId", "profile",
-    "startingPosition", "endingPosition",
-    "failOnDataLoss", "maxRecordsPerBatch", "shardsPerTask",
-    "appName", "leaseTable", "leaseEndpointUrl", "workerName", "leaseSeconds",
-    "withFence", "stopFile",
-)  # fmt: skip
-_NAMES: Final = {
-    KINESIS: ("streamName", "streamARN", "wire", "deaggregate", "verifyChecksums", *_SHARED),
-    DYNAMODB_STREAMS: ("tableName", "streamARN", "itemSchema", *_SHARED),
-}
-_KNOWN_ELSEWHERE: Final = {
-    "initialposition": "startingPosition",
-    "endpoint": "endpointUrl",
-    "stsrolearn": "roleArn",
-    "maxfetchrecordspershard": "maxRecordsPerBatch",
-    "maxrecordsperfetch": "maxRecordsPerBatch",
-}
-_SECRETS: Final = (
-    "awsaccesskeyid",
-    "awsaccesskey",
-    "awssecretkey",
-    "awssecretaccesskey",
-    "awssessiontoken",
-)
-_FAN_OUT: Final = ("consumertype", "consumermode", "consumername", "consumerarn")
 _TRUTH: Final = {"true": True, "false": False}
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _DEFAULT_RECORDS_PER_BATCH: Final = 1_000_000
 _LATEST: Final[Position] = LATEST
 T = TypeVar("T")
@@ -64,16 +38,6 @@ class Connection:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaseOptions:
-    """How applications share a stream."""
-
-    app_name: str
-    table: Connection
-    worker_name: str | None
-    lease_seconds: int
-
-
-@dataclass(frozen=True, slots=True)
 class Options:
     """What a query asked for. It travels to the executors, so it never holds a secret."""
 
@@ -83,29 +47,41 @@ class Options:
     resume: Offset | None
     """Where a token stands, if that is the start."""
     end: Position | None
-    """None: not said, so a bounded read ends at the present and a query goes on."""
+    """None: not given, so a bounded read ends at the present and a query goes on."""
     fail_on_data_loss: bool
     max_records_per_batch: int
-    shards_per_task: int
+    max_bytes_per_batch: int | None
+    max_records_per_shard: int | None
+    min_records_per_batch: int
+    max_trigger_delay_seconds: float
+    shards_per_task: int | None
+    """None: it follows from the number of shards and cores."""
     deaggregate: bool
     verify_checksums: bool
     item_schema: str | None
-    leases: LeaseOptions | None
-    with_fence: bool
-    """Add the columns that a consumer's sink needs: see `spark.executor.columns`."""
-    stop_file: str | None
-    """A file on the driver that asks to plan no more; it is removed when all is let go."""
+
+    def settings(self, *, finds_times: bool) -> Settings:
+        """Return what a planner needs to know of them."""
+        return Settings(
+            finds_times=finds_times,
+            fail_on_data_loss=self.fail_on_data_loss,
+            max_bytes=self.max_bytes_per_batch,
+            max_records_per_shard=self.max_records_per_shard,
+            min_records=self.min_records_per_batch,
+            max_delay_seconds=self.max_trigger_delay_seconds,
+        )
 
 
 def read_options(format_name: str, given: Mapping[str, str]) -> Options:
     """Read the options of a format, or raise a `ConfigurationError` of one line."""
-    values = _Values(format_name, given)
-    token = (values.get("startingPosition") or "").lstrip().startswith("{")
+    values = _Values(by_our_names(format_name, given))
+    start = (values.get("startingPosition") or "").strip()
+    token = start.startswith("{") and "at_timestamp" not in start.lower()
     return Options(
         format=format_name,
         connection=Connection(
-            _address(values),
-            _access(values, "endpointUrl"),
+            _address(format_name, values),
+            _access(values),
             wire=values.get_as("wire", _wire, "json"),
         ),
         start=_LATEST if token else values.get_as("startingPosition", read_position, _LATEST),
@@ -115,59 +91,30 @@ def read_options(format_name: str, given: Mapping[str, str]) -> Options:
         max_records_per_batch=values.get_as(
             "maxRecordsPerBatch", _positive, _DEFAULT_RECORDS_PER_BATCH
         ),
-        shards_per_task=values.get_as("shardsPerTask", _positive, 1),
+        max_bytes_per_batch=values.get_as("maxBytesPerBatch", _size, None),
+        max_records_per_shard=values.get_as("maxRecordsPerShard", _positive, None),
+        min_records_per_batch=values.get_as("minRecordsPerBatch", _positive, 0),
+        max_trigger_delay_seconds=values.get_as("maxTriggerDelay", _duration, 60.0),
+        shards_per_task=values.get_as("shardsPerTask", _positive, None),
         deaggregate=values.get_as("deaggregate", _truth, True),
         verify_checksums=values.get_as("verifyChecksums", _truth, True),
         item_schema=values.get("itemSchema"),
-        leases=_leases(values),
-        with_fence=values.get_as("withFence", _truth, False),
-        stop_file=values.get("stopFile"),
-    )
-
-
-def _leases(values: _Values) -> LeaseOptions | None:
-    app_name, table = values.get("appName"), values.get("leaseTable")
-    if (app_name is None) != (table is None):
-        given, missing = ("appName", "leaseTable") if app_name else ("leaseTable", "appName")
-        raise ConfigurationError(f"option {given} needs {missing}: together they share a stream")
-    if app_name is None or table is None:
-        return None
-    if re.match(r"[^/]+://[^/@]*:[^/@]+@", table):
-        raise ConfigurationError(
-            "option leaseTable holds a password, and options end up in plans and logs: leave it "
-            "out and set PGPASSWORD, or use a password file"
-        )
-    return LeaseOptions(
-        app_name=app_name,
-        table=Connection(table, _access(values, "leaseEndpointUrl")),
-        worker_name=values.get("workerName"),
-        lease_seconds=values.get_as("leaseSeconds", _positive, 10),
-    )
-
-
-def _access(values: _Values, endpoint_option: str) -> Access:
-    return Access(
-        region=values.get("region"),
-        endpoint_url=values.get(endpoint_option),
-        profile=values.get("profile"),
-        role_arn=values.get("roleArn"),
-        external_id=values.get("externalId"),
     )
 
 
 def read_position(text: str) -> Position:
     """Read a position as a user writes it: either end in any case, or a time with its zone."""
-    match text.strip().lower():
-        case "trim_horizon":
+    text = text.strip()
+    match text.lower():
+        case "trim_horizon" | "earliest":
             return TRIM_HORIZON
         case "latest":
             return LATEST
+    text = _timestamp_in(text)
     try:
-        return AtTime(datetime.fromisoformat(text.strip()))
+        return AtTime(datetime.fromisoformat(text))
     except InvalidPosition:
-        raise ConfigurationError(
-            f"{text!r} has no time zone: write it as {text.strip()}Z"
-        ) from None
+        raise ConfigurationError(f"{text!r} has no time zone: write it as {text}Z") from None
     except ValueError:
         raise ConfigurationError(
             f"{text!r} is no position: write trim_horizon, latest, or a time such as "
@@ -175,21 +122,22 @@ def read_position(text: str) -> Position:
         ) from None
 
 
-class _Values:
-    """Options by their one name, whatever their case and prefix; unknown ones are refused."""
+def _timestamp_in(text: str) -> str:
+    """Return the time in `AT_TIMESTAMP 2026-…` and in `{"at_timestamp": "2026-…"}`."""
+    if text.startswith("{"):
+        try:
+            body = {key.lower(): value for key, value in json.loads(text).items()}
+        except ValueError:
+            return text
+        return str(body.get("at_timestamp", text)).strip()
+    return re.sub(r"(?i)^at_timestamp\s+", "", text)
 
-    def __init__(self, format_name: str, given: Mapping[str, str]) -> None:
-        self.format_name = format_name
-        known = {name.lower(): name for name in _NAMES[format_name]}
-        self._values: dict[str, str] = {}
-        for key, value in given.items():
-            bare = re.sub(r"^(kinesis|dynamodb|dynamodb-streams)\.", "", key.lower())
-            if bare not in known:
-                raise ConfigurationError(_unknown(format_name, key, bare, known))
-            name = known[bare]
-            if self._values.get(name, value) != value:
-                raise ConfigurationError(f"option {name} is given twice, with different values")
-            self._values[name] = value
+
+class _Values:
+    """Options by their one name, as texts."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = values
 
     def get(self, name: str) -> str | None:
         return self._values.get(name) or None
@@ -204,9 +152,19 @@ class _Values:
             raise ConfigurationError(f"option {name}: {error}") from None
 
 
-def _address(values: _Values) -> str:
+def _access(values: _Values) -> Access:
+    return Access(
+        region=values.get("region"),
+        endpoint_url=values.get("endpointUrl"),
+        profile=values.get("profile"),
+        role_arn=values.get("roleArn"),
+        external_id=values.get("externalId"),
+    )
+
+
+def _address(format_name: str, values: _Values) -> str:
     scheme, noun = ("kinesis", "streamName")
-    if values.format_name == DYNAMODB_STREAMS:
+    if format_name == DYNAMODB_STREAMS:
         scheme, noun = ("dynamodb", "tableName")
     name, arn = values.get(noun), values.get("streamARN")
     if name and arn:
@@ -222,20 +180,6 @@ def _address(values: _Values) -> str:
             "load each and union them"
         )
     return f"{scheme}://{text}"
-
-
-def _unknown(format_name: str, key: str, bare: str, known: Mapping[str, str]) -> str:
-    if bare in _SECRETS:
-        return (
-            f"option {key} is refused, because options end up in plans and logs: credentials come "
-            "from the usual AWS places (environment, profile, instance role) or by roleArn"
-        )
-    if bare in _FAN_OUT:
-        return f"option {key}: enhanced fan-out is not supported; leave it out to poll the shards"
-    near = difflib.get_close_matches(bare, known, n=1)
-    name = _KNOWN_ELSEWHERE.get(bare) or (known[near[0]] if near else None)
-    hint = f"did you mean {name}?" if name else f"known are {', '.join(sorted(known.values()))}"
-    return f'format "{format_name}" has no option {key}: {hint}'
 
 
 def _resume(token: str) -> Offset | None:
@@ -262,3 +206,19 @@ def _positive(text: str) -> int:
     if not text.strip().isdecimal() or int(text) < 1:
         raise ConfigurationError(f"{text!r} is not a whole number above 0")
     return int(text)
+
+
+def _size(text: str) -> int:
+    """Read a number of bytes, as Spark writes them: 64m, 1g, 500000."""
+    match = re.fullmatch(r"\s*(\d+)\s*([kmg]?)b?\s*", text.lower())
+    if match is None or int(match[1]) < 1:
+        raise ConfigurationError(f"{text!r} is no size: write bytes, or 64m, or 1g")
+    return int(match[1]) << 10 * " kmg".index(match[2] or " ")
+
+
+def _duration(text: str) -> float:
+    """Read a time span, as Spark writes them: 500ms, 30s, 15m."""
+    match = re.fullmatch(r"\s*(\d+)\s*(ms|s|m|min|h)\s*", text.lower())
+    if match is None:
+        raise ConfigurationError(f"{text!r} is no time span: write 500ms, 30s or 15m")
+    return int(match[1]) * _UNITS[match[2]]

@@ -11,7 +11,8 @@ from shardline.core.positions import LATEST, TRIM_HORIZON, After, AtTime
 from shardline.core.shards import SequenceNumber
 from shardline.errors import ConfigurationError
 from shardline.spark.driver.source import DynamoDBStreamsSource, KinesisSource
-from shardline.spark.options import DYNAMODB_STREAMS, KINESIS, read_options
+from shardline.spark.option_names import DYNAMODB_STREAMS, KINESIS
+from shardline.spark.options import read_options
 
 ORDERS = {"streamName": "orders"}
 
@@ -80,7 +81,10 @@ def test_a_token_of_a_stream_is_a_start() -> None:
         ({"streamName": "a", "streamARN": "b"}, "not both"),
         ({"streamName": "a,b"}, "one query reads one stream"),
         (ORDERS | {"statringPosition": "latest"}, "did you mean startingPosition"),
-        (ORDERS | {"initialPosition": "latest"}, "did you mean startingPosition"),
+        (ORDERS | {"appName": "a"}, "use `shardline run`"),
+        (ORDERS | {"initialPosition": "latest", "startingPosition": "earliest"}, "given twice"),
+        (ORDERS | {"maxBytesPerBatch": "much"}, "maxBytesPerBatch.*no size"),
+        (ORDERS | {"maxTriggerDelay": "soon"}, "maxTriggerDelay.*no time span"),
         (ORDERS | {"startingPosition": "yesterday"}, "'yesterday' is no position"),
         (ORDERS | {"startingPosition": '{"a": 1}'}, "not a token of shardline"),
         (ORDERS | {"maxRecordsPerBatch": "0"}, "maxRecordsPerBatch.*above 0"),
@@ -93,6 +97,45 @@ def test_a_mistake_is_one_line(given: dict[str, str], line: str) -> None:
     with pytest.raises(ConfigurationError, match=line) as error:
         read_options(KINESIS, given)
     assert "\n" not in str(error.value)
+
+
+NOON = AtTime(datetime(2026, 11, 15, 12, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    ("value", "position"),
+    [
+        ("earliest", TRIM_HORIZON),
+        ("AT_TIMESTAMP 2026-11-15T12:00:00Z", NOON),
+        ('{"at_timestamp": "2026-11-15T12:00:00Z"}', NOON),
+    ],
+)
+def test_positions_are_read_as_other_sources_write_them(value: str, position: object) -> None:
+    assert read_options(KINESIS, ORDERS | {"initialPosition": value}).start == position
+
+
+def test_the_names_of_other_sources_mean_the_same_here() -> None:
+    databricks = {"streamName": "orders", "roleExternalId": "x", "maxFetchRate": "1.0"}
+    awslabs = {
+        "kinesis.streamName": "orders",
+        "kinesis.endpointUrl": "http://127.0.0.1:4567",
+        "kinesis.consumerType": "GetRecords",
+        "kinesis.maxFetchRecordsPerShard": "500",
+        "kinesis.stsRoleArn": "arn:aws:iam::1:role/r",
+    }
+    glue = {"streamARN": "arn:aws:kinesis:eu-west-1:1:stream/orders", "awsSTSRoleARN": "arn:r"}
+    assert read_options(KINESIS, databricks).connection.access.external_id == "x"
+    options = read_options(KINESIS, awslabs)
+    assert options.max_records_per_shard == 500
+    assert options.connection.access.role_arn == "arn:aws:iam::1:role/r"
+    assert read_options(KINESIS, glue).connection.access.role_arn == "arn:r"
+
+
+def test_sizes_and_time_spans_are_written_as_in_spark() -> None:
+    given = ORDERS | {"maxBytesPerBatch": "64m", "maxTriggerDelay": "15m"}
+    options = read_options(KINESIS, given | {"minRecordsPerBatch": "10"})
+    assert options.max_bytes_per_batch == 64 * 1024 * 1024
+    assert (options.min_records_per_batch, options.max_trigger_delay_seconds) == (10, 900)
 
 
 def test_a_secret_is_refused_and_not_repeated() -> None:

@@ -1,24 +1,33 @@
-"""`spark.read`: a bounded range of a stream, each shard in a task, parents before children."""
+"""`spark.read`: a bounded range of a stream, parents before children."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSourceReader
 
+from shardline.core.gaps import Evidence
 from shardline.core.lineage import trace
 from shardline.core.offsets import Offset, Range
-from shardline.core.planning import FORWARD_RECORDS, Look, settle
+from shardline.core.planning.events import Refused
+from shardline.core.planning.service_clock import ServiceClock
+from shardline.core.planning.state import state_after
+from shardline.core.planning.tips import Answer, Bounds, Kind, Tip
 from shardline.core.positions import LATEST, TRIM_HORIZON, AtTime
-from shardline.errors import ConfigurationError
-from shardline.spark.driver.tip_finder import Lookout
-from shardline.spark.executor.reader import ShardRange, service_for
-from shardline.spark.executor.rows import ShardRanges, rows_of
+from shardline.errors import ConfigurationError, GapError, ShardNotFound
+from shardline.services.clock import boot_seconds
+from shardline.services.connection import connect
+from shardline.services.cursor import ShardCursor
+from shardline.services.steps import Pause, run
+from shardline.spark.driver.orders import Orders
+from shardline.spark.executor.range_reader import ShardRange
+from shardline.spark.executor.rows import TaskRanges, rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     import pyarrow as pa
@@ -26,9 +35,12 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from shardline.services.port import StreamService
+    from shardline.services.steps import Steps
     from shardline.spark.options import Options
 
 _THREADS: Final = 16
+_SHARDS_PER_TASK: Final = 1
+_POLL_SECONDS: Final = 0.25
 
 
 class ShardedReader(DataSourceReader):
@@ -45,51 +57,113 @@ class ShardedReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Plan where each shard's range ends, and return the ranges parents first."""
-        ranges = plan_once(service_for(self._options.connection), self._options)
-        size = self._options.shards_per_task
-        return [ShardRanges(tuple(ranges[at : at + size])) for at in range(0, len(ranges), size)]
+        connection = self._options.connection
+        service = connect(connection.address, connection.access, wire=connection.wire)
+        try:
+            ranges = plan_once(service, self._options)
+        finally:
+            service.close()
+        size = self._options.shards_per_task or _SHARDS_PER_TASK
+        return [TaskRanges(tuple(ranges[at : at + size])) for at in range(0, len(ranges), size)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a task's ranges."""
         return rows_of(self._options, partition, self._item)
 
 
-def plan_once(service: StreamService, options: Options) -> list[ShardRange]:
+def plan_once(
+    service: StreamService,
+    options: Options,
+    *,
+    clock: Callable[[], float] = boot_seconds,
+    run_all: Callable[[list[Steps[ShardRange | None]]], list[ShardRange | None]] | None = None,
+) -> list[ShardRange]:
     """Return the range of every shard between the two positions, parents first."""
     listed = service.list_shards()
     if not listed:
         return []
-    lookout = Lookout(service)
-    now = lookout.now(listed[-1].id)
     described = service.describe()
-    ground = settle(
+    now = ShardCursor(service, listed[-1].id, LATEST, clock=clock).read(1).service_time
+    service_clock = ServiceClock()
+    service_clock.told(now, clock())
+    state = state_after(
         options.resume or Offset(options.start),
         listed,
         created_at=described.created_at,
         now=now,
         retention=timedelta(seconds=described.retention_seconds),
     )
-    until = options.end.time if isinstance(options.end, AtTime) else now + timedelta(seconds=1)
-    order = [k for k in trace(listed).standings if k in ground.standpoints]
-    looks = {
-        shard.id: Look(
-            shard.id, ground.standpoints[shard.id], FORWARD_RECORDS, None, closed=shard.closed
-        )
-        for shard in listed
-        if shard.id in ground.standpoints and ground.standpoints[shard.id].position != LATEST
-    }
+    closed = {shard.id for shard in listed if shard.closed}
+    search = _Search(service, Orders(service, clock), service_clock, clock)
+    # The service tells whole seconds, rounded down.
+    ends_at = options.end.time if isinstance(options.end, AtTime) else None
+    planned = []
+    for shard_id in trace(listed).standings:
+        place = state.places.get(shard_id)
+        if place is None or place.position == LATEST:
+            continue
+        is_closed = shard_id in closed
+        until = ends_at if is_closed else ends_at or now + timedelta(seconds=1)
+        planned.append(search.range_steps(Tip(shard_id, place), is_closed, until))
+    found = (run_all or _run_all)(planned)
+    return [item for item in found if item is not None]
 
-    def plan(shard_id: str) -> ShardRange | None:
-        look = looks.get(shard_id)
-        return None if look is None else _range(lookout, look, options, until)
 
+def _run_all(planned: list[Steps[ShardRange | None]]) -> list[ShardRange | None]:
     with ThreadPoolExecutor(_THREADS) as pool:
-        return [item for item in pool.map(plan, order) if item is not None]
+        return list(pool.map(partial(run), planned))
 
 
-def _range(lookout: Lookout, look: Look, options: Options, until: datetime) -> ShardRange | None:
-    # A closed shard that is wanted whole needs no look: its end is where the service says so.
-    bound = until if isinstance(options.end, AtTime) or not look.closed else None
-    sight = lookout.look(look, until=bound).sight
-    item = Range(look.standpoint.position, sight.upto, sight.as_of)
-    return None if item.empty else ShardRange(look.shard_id, item)
+class _Search:
+    """Searches the ends of a bounded read, shard by shard."""
+
+    def __init__(
+        self,
+        service: StreamService,
+        orders: Orders,
+        service_clock: ServiceClock,
+        clock: Callable[[], float],
+    ) -> None:
+        self._finds_times = service.finds_times
+        self._orders = orders
+        self._service_clock = service_clock
+        self._clock = clock
+
+    def range_steps(
+        self, tip: Tip, closed: bool, until: datetime | None
+    ) -> Steps[ShardRange | None]:
+        """Search the end of one shard's range; return None if nothing is in it."""
+        while True:
+            bounds = Bounds(
+                now=self._service_clock.time(self._clock()),
+                finds_times=self._finds_times,
+                closed=closed,
+                until=until,
+            )
+            tip.settle(bounds)
+            query = tip.next_query(bounds, bookmark=False)
+            if query is None:
+                break
+            event = yield from self._orders.carry_out(query)
+            if isinstance(event, Answer):
+                self._service_clock.told(event.service_time, self._clock())
+                tip.answered(event, bounds)
+                if not event.rows and query.kind is Kind.FORWARD and event.behind_ms is None:
+                    yield Pause(_POLL_SECONDS)
+            elif isinstance(event, Refused):
+                self._refuse(event, tip)
+                yield Pause(_POLL_SECONDS)
+        if not tip.found:
+            return None
+        after, end, _ = tip.take()
+        return ShardRange(tip.shard_id, Range(after, end.position, end.as_of))
+
+    def _refuse(self, event: Refused, tip: Tip) -> None:
+        """Raise, unless the horizon moved while it was read."""
+        if event.evidence is Evidence.GONE:
+            raise ShardNotFound(f"{tip.shard_id} was listed and is not found: read again")
+        if tip.begins is not None:
+            raise GapError(
+                f"gap in {tip.shard_id}: its records expire while they are planned to be read. "
+                "Start later than trim_horizon"
+            )

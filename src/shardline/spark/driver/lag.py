@@ -1,4 +1,4 @@
-"""How far a query lies behind each shard's newest records, told while it runs."""
+"""How far a query lies behind each shard's newest records, reported while it runs."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
         QueryTerminatedEvent,
     )
 
-    from shardline.core.offsets import Gap
+    from shardline.core.gaps import Gap
 
 
 @dataclass(frozen=True, slots=True)
 class ShardLag:
-    """How one shard stands after a batch."""
+    """Where one shard stands after a batch."""
 
     shard_id: str
     delivered: str
-    """The position behind what was delivered, as text."""
+    """The position after what was delivered, as text."""
     seconds: float | None
     """Since the time before which nothing unread arrived; None while nothing is known of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryLag:
-    """How a query stands after a batch."""
+    """Where a query stands after a batch."""
 
     query_id: str
     batch_id: int
@@ -50,7 +50,7 @@ class QueryLag:
 
 
 class LagListener(StreamingQueryListener):
-    """Tells of every batch how far each shard is behind.
+    """Reports after every batch how far each shard lags.
 
     `spark.streams.addListener(LagListener(print))`
     """
@@ -62,7 +62,7 @@ class LagListener(StreamingQueryListener):
         """Do nothing."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """Tell of each of the query's sources that is ours."""
+        """Report each of the query's sources that is ours."""
         progress = event.progress
         for source in progress.sources:
             offset = _offset_in(source.endOffset)
@@ -81,7 +81,7 @@ class LagListener(StreamingQueryListener):
 
 
 def lag_of(offset: Offset, query_id: str, *, batch_id: int, now: datetime) -> QueryLag:
-    """Tell how a query stands at an offset."""
+    """Return how a query stands at an offset."""
     unfinished = {k: item for k, item in sorted(offset.ranges.items()) if item.upto != SHARD_END}
     finished = offset.drained.keys() | (offset.ranges.keys() - unfinished.keys())
     shards = tuple(

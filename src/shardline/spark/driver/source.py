@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
@@ -24,15 +23,14 @@ from pyspark.sql.types import StructType
 
 from shardline.consumer.logs import log_to_stderr
 from shardline.core.offsets import Offset
-from shardline.core.planning import tasks
 from shardline.errors import ConfigurationError
-from shardline.spark.driver.ownership import Ownership, SoleOwner
+from shardline.services.connection import connect
+from shardline.spark.driver.task_plan import tasks
 from shardline.spark.executor.columns import spark_schema
 from shardline.spark.executor.images import ddl_with_images
-from shardline.spark.executor.reader import service_for
-from shardline.spark.executor.rows import ShardRanges, rows_of
-from shardline.spark.options import DYNAMODB_STREAMS, KINESIS, Options, read_options
-from shardline.spark.process_metrics import LagTally
+from shardline.spark.executor.rows import TaskRanges, rows_of
+from shardline.spark.option_names import DYNAMODB_STREAMS, KINESIS
+from shardline.spark.options import Options, read_options
 from shardline.spark.quiet_workers import end_quietly
 
 if TYPE_CHECKING:
@@ -40,8 +38,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from shardline.services.port import StreamService
-    from shardline.spark.driver.planner import Planner
+    from shardline.spark.driver.plan_runner import PlanRunner
 
 
 class ShardedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -50,12 +47,12 @@ class ShardedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Options, item: StructType | None = None) -> None:
         self._options = options
         self._item = item
-        self._planner: Planner | None = None
+        self._runner: PlanRunner | None = None
         self._start: dict[str, Any] = {}
         self._committed = Offset(options.start)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return an offset of which nothing is resolved: that is the first plan's work."""
+        """Return an offset in which nothing is resolved: the first plan does that."""
         return (self._options.resume or Offset(self._options.start)).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -64,13 +61,14 @@ class ShardedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Fix what counts as available now."""
-        self._plans().fix_target()
+        self._plans().set_target()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Plan the batch behind `start`, which Spark has committed before it asks."""
-        if start != self._start:  # polled every few milliseconds: read an offset once
+        """Return the end of the batch after `start`, which Spark has committed before it asks."""
+        if start != self._start:  # polled every few milliseconds: parse an offset once
             self._start, self._committed = start, Offset.from_json(start)
-        planned = self._plans().plan(self._committed, _max_records(limit))
+        max_records = _max_records(limit)
+        planned = self._plans().ask(self._committed, max_records, all_available=max_records is None)
         if planned is None:
             return start
         # The next start, most likely.
@@ -78,35 +76,31 @@ class ShardedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._start
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """Tell how far the shards were seen to reach."""
-        latest = self._planner.latest if self._planner else None
+        """Return the newest plan, for Spark's progress reports."""
+        latest = self._runner.planner.offered if self._runner else None
         return latest.to_json() if latest else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the ranges that `end` holds, shared among tasks."""
-        plans = self._plans()
-        ranges = plans.confirm(Offset.from_json(start), Offset.from_json(end))
-        return [
-            ShardRanges(tuple(plans.to_read(shard_id, item) for shard_id, item in task))
-            for task in tasks(ranges, self._options.shards_per_task)
-        ]
+        ranges = self._plans().ranges(Offset.from_json(start), Offset.from_json(end))
+        return [TaskRanges(task) for task in tasks(ranges, self._options.shards_per_task)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a task's ranges."""
         return rows_of(self._options, partition, self._item)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Do nothing: it comes a batch late or never; `latestOffset` is told by its `start`."""
+        """Do nothing: it comes a batch late or never; the `start` of `latestOffset` tells."""
 
     def stop(self) -> None:
-        """Let go of leases, threads and connections."""
-        if self._planner is not None:
-            self._planner.stop()
+        """Stop the threads and close the connections."""
+        if self._runner is not None:
+            self._runner.close()
 
-    def _plans(self) -> Planner:
+    def _plans(self) -> PlanRunner:
         """Make the planner at first use: this object also travels to the executors, without it."""
-        if self._planner is None:
-            from shardline.spark.driver.planner import Planner
+        if self._runner is None:
+            from shardline.spark.driver.plan_runner import PlanRunner
 
             options = self._options
             if options.end is not None:  # said here: an error in streamReader() is lost in Spark's
@@ -116,17 +110,10 @@ class ShardedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 )
             log_to_stderr()
             _stop_on_sigterm()
-            stop_file = Path(options.stop_file) if options.stop_file else None
-            service = service_for(options.connection)
-            self._planner = Planner(
-                service,
-                ownership_for(options, service),
-                start=options.start,
-                fail_on_data_loss=options.fail_on_data_loss,
-                stop_file=stop_file,
-                tell=LagTally(stop_file.parent).tell if stop_file else lambda _: None,
-            )
-        return self._planner
+            connection = options.connection
+            service = connect(connection.address, connection.access, wire=connection.wire)
+            self._runner = PlanRunner(service, options.settings(finds_times=service.finds_times))
+        return self._runner
 
 
 class _Source(DataSource):
@@ -143,10 +130,10 @@ class _Source(DataSource):
         """Check the options, which makes a mistake show at load(), and return the columns."""
         os.environ["SPARK_HIDE_TRACEBACK"] = "1"  # our messages are whole in one line
         options = self._options()
-        columns = spark_schema(self.format, with_fence=options.with_fence)
+        columns = spark_schema(self.format)
         return ddl_with_images(columns, options.item_schema) if options.item_schema else columns
 
-    def streamReader(self, schema: StructType) -> ShardedStreamReader:  # noqa: N802
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return the reader of a streaming query."""
         os.environ["SPARK_HIDE_TRACEBACK"] = "1"
         options = self._options()
@@ -181,15 +168,6 @@ def _item_in(schema: StructType, options: Options) -> StructType | None:
     """Return the type of the images as Spark has parsed it, if the user declared one."""
     item = schema["newImage"].dataType if options.item_schema else None
     return item if isinstance(item, StructType) else None
-
-
-def ownership_for(options: Options, service: StreamService) -> Ownership:
-    """Return who decides which shards may be planned."""
-    if options.leases is None:
-        return SoleOwner()
-    from shardline.spark.driver.leased import leased_owner
-
-    return leased_owner(options, options.leases, service)
 
 
 def _max_records(limit: ReadLimit) -> int | None:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from shardline.services.wire.columns import DYNAMODB_COLUMNS, KINESIS_COLUMNS, SUB_SEQUENCE
-from shardline.spark.executor.fencing import fenced_schema
-from shardline.spark.options import KINESIS
+from shardline.spark.option_names import KINESIS
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -39,12 +38,11 @@ def arrow_schema(format_name: str) -> pa.Schema:
     return pa.schema([_ADDED.get(name) or source.field(name) for name in names])
 
 
-def spark_schema(format_name: str, *, with_fence: bool = False) -> StructType:
+def spark_schema(format_name: str) -> StructType:
     """Return the columns of a format as Spark's types."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    schema = arrow_schema(format_name)
-    return from_arrow_schema(fenced_schema(schema) if with_fence else schema)
+    return from_arrow_schema(arrow_schema(format_name))
 
 
 def with_origin(

@@ -1,0 +1,63 @@
+"""How much one batch may hold, and of each shard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from shardline.core.planning.tips import Bounds
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+_SMALLEST_SHARE: Final = 1_000
+"""A lagging shard gets at least this many records in a batch, and waits its turn otherwise."""
+
+_INLINE_BYTES: Final = 100_000
+_INLINE_BYTES_WITHOUT_TIMES: Final = 1_000_000
+_INLINE_BYTES_OF_ALL: Final = 4_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a user asked for."""
+
+    finds_times: bool
+    """The service opens times; otherwise planning reads forward."""
+    fail_on_data_loss: bool = True
+    max_bytes: int | None = None
+    """Of one batch."""
+    max_records_per_shard: int | None = None
+    min_records: int = 0
+    """Fewer than this wait for more, for at most `max_delay_seconds`."""
+    max_delay_seconds: float = 60.0
+
+    def bounds(
+        self,
+        *,
+        now: datetime,
+        closed: bool,
+        until: datetime | None,
+        shards: int,
+        max_records: int | None,
+    ) -> Bounds:
+        """Return the bounds of one shard's next range; `max_records` None: everything there is."""
+        unlimited = max_records is None
+        return Bounds(
+            now=now,
+            finds_times=self.finds_times,
+            closed=closed,
+            max_records=None if max_records is None else self._share(max_records, shards),
+            max_bytes=None if unlimited or not self.max_bytes else self.max_bytes // max(1, shards),
+            until=until,
+            inline_bytes=self.inline_bytes(shards),
+        )
+
+    def inline_bytes(self, shards: int) -> int:
+        """Return how much of each of so many shards may travel with the tasks."""
+        most = _INLINE_BYTES if self.finds_times else _INLINE_BYTES_WITHOUT_TIMES
+        return min(most, _INLINE_BYTES_OF_ALL // max(1, shards))
+
+    def _share(self, max_records: int, shards: int) -> int:
+        share = min(max_records, max(_SMALLEST_SHARE, max_records // max(1, shards)))
+        return min(share, self.max_records_per_shard or share)

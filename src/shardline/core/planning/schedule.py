@@ -1,0 +1,99 @@
+"""When each shard may be asked about next, and what is under way."""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING, Final
+
+from shardline.core.planning.tips import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from shardline.core.planning.tips import Query, Tip
+
+POLL_SECONDS: Final = 0.3
+"""How often a shard is read near its tip: it gives five reads a second to all its readers."""
+
+_POLLS_PER_SECOND: Final = 200
+"""Of all shards together: with more of them each is read less often."""
+
+_PREPARE_SECONDS: Final = 0.25
+"""How often the end of a range that was found already is moved on while a batch runs."""
+
+_BOOKMARK_SECONDS: Final = 0.4
+"""A bookmark is replaced when it is older than this, so that ends lie near the tip."""
+
+_NEVER: Final = float("-inf")
+
+
+class Schedule:
+    """One call about a shard at a time, each when it is due. `now` is seconds on a steady clock."""
+
+    def __init__(self) -> None:
+        self._under_way: set[object] = set()
+        self._answered_at: dict[str, float] = {}
+        self._due: list[tuple[float, str]] = []
+        self._waiting: dict[str, float] = {}
+
+    def begin(self, key: object) -> bool:
+        """Record that a call is made about something; false if one is under way already."""
+        if key in self._under_way:
+            return False
+        self._under_way.add(key)
+        return True
+
+    def end(self, key: object, now: float) -> None:
+        """Record that a call was answered."""
+        self._under_way.discard(key)
+        if isinstance(key, str):
+            self._answered_at[key] = now
+
+    def is_under_way(self, key: object) -> bool:
+        """Return true if a call about something is not answered yet."""
+        return key in self._under_way
+
+    def of(self, shard_ids: Iterable[str]) -> list[str]:
+        """Return those shards about which a call is under way."""
+        return [shard_id for shard_id in shard_ids if shard_id in self._under_way]
+
+    def postpone(self, shard_id: str, delay_seconds: float, now: float) -> bool:
+        """Return true if a call must wait until so long after the last answer; it is then due."""
+        due = self._answered_at.get(shard_id, _NEVER) + delay_seconds
+        if due <= now:
+            return False
+        if self._waiting.get(shard_id) != due:
+            self._waiting[shard_id] = due
+            heapq.heappush(self._due, (due, shard_id))
+        return True
+
+    def take_due(self, now: float) -> list[str]:
+        """Return the shards whose calls were postponed until now."""
+        due: list[str] = []
+        while self._due and self._due[0][0] <= now:
+            at, shard_id = heapq.heappop(self._due)
+            if self._waiting.get(shard_id) == at:
+                del self._waiting[shard_id]
+                due.append(shard_id)
+        return due
+
+    @property
+    def next_due(self) -> float | None:
+        """When the next postponed call is due."""
+        return self._due[0][0] if self._due else None
+
+
+def query_delay(tip: Tip, query: Query, *, idle: bool, bookmark: bool, shards: int) -> float:
+    """Return how long after the last answer to send a query, beyond what the quota asks for.
+
+    `idle` means that Spark waits for a batch; `bookmark`, that one is kept of the shard.
+    """
+    polls = max(POLL_SECONDS, shards / _POLLS_PER_SECOND)
+    match query.kind:
+        case Kind.FORWARD if tip.at_tip or tip.search.silent_since is not None:
+            return polls
+        case Kind.FORWARD | Kind.TIME if tip.found and not idle:
+            return _PREPARE_SECONDS
+        case Kind.SET_BOOKMARK if bookmark:
+            return _BOOKMARK_SECONDS
+    return 0.0

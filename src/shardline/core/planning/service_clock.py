@@ -1,0 +1,40 @@
+"""The service's clock, from the times that its answers carry."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+_ANSWERS: Final = 5
+
+
+@dataclass
+class ServiceClock:
+    """Estimates the service's time; one wrong answer among several does not move it.
+
+    Answers carry whole seconds, rounded down, so that the estimate is a little early and never
+    lies in the service's future.
+    """
+
+    _answers: deque[tuple[datetime, float]] = field(default_factory=lambda: deque(maxlen=_ANSWERS))
+
+    def told(self, service_time: datetime, now: float) -> None:
+        """Record the time in an answer that came at `now`, in seconds on a steady clock."""
+        self._answers.append((service_time, now))
+
+    @property
+    def known(self) -> bool:
+        """Return true if any answer came yet."""
+        return bool(self._answers)
+
+    def time(self, now: float) -> datetime:
+        """Return the service's time: the middle one of what the last answers say."""
+        times = sorted(
+            told + timedelta(seconds=max(0.0, now - told_at)) for told, told_at in self._answers
+        )
+        return times[(len(times) - 1) // 2]

@@ -1,0 +1,64 @@
+"""What a planner knows of the stream as a whole, and when to ask again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from shardline.core.lineage import uncovered
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from shardline.core.planning.events import Described
+    from shardline.core.shards import Shard
+
+_LIST_SECONDS: Final = 5.0
+_LIST_AGAIN_SECONDS: Final = 0.5
+_DESCRIBE_SECONDS: Final = 30.0
+
+
+@dataclass
+class StreamView:
+    """The last listing and description of a stream."""
+
+    listed: dict[str, Shard] = field(default_factory=dict)
+    name: str = ""
+    created_at: datetime | None = None
+    retention: timedelta = timedelta(hours=24)
+    gone: set[str] = field(default_factory=set)
+    """Shards that the service, asked for each, does not have."""
+    list_at: float = 0.0
+    describe_at: float = 0.0
+
+    def take_listing(self, shards: tuple[Shard, ...], now: float) -> bool:
+        """Take in a listing; return false if it cannot be true."""
+        if not shards and self.listed:
+            self.list_at = now + _LIST_AGAIN_SECONDS  # no stream loses all its shards at once
+            return False
+        self.listed = {shard.id: shard for shard in shards}
+        again = not self.whole
+        self.list_at = now + (_LIST_AGAIN_SECONDS if again else _LIST_SECONDS)
+        return True
+
+    def take_description(self, described: Described, now: float) -> None:
+        """Take in a description."""
+        self.name = described.name
+        self.created_at = described.created_at
+        self.retention = described.retention
+        self.describe_at = now + _DESCRIBE_SECONDS
+
+    def list_soon(self, now: float) -> None:
+        """Have the shards listed again soon, without a storm of listings."""
+        self.list_at = min(self.list_at, now + _LIST_AGAIN_SECONDS)
+
+    def is_closed(self, shard_id: str) -> bool:
+        """Return true if the listing shows a shard closed."""
+        shard = self.listed.get(shard_id)
+        return shard is not None and shard.closed
+
+    @property
+    def whole(self) -> bool:
+        """Return true if every hash key belongs to a listed shard."""
+        return bool(self.listed) and not uncovered(self.listed.values())

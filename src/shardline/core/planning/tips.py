@@ -1,0 +1,472 @@
+"""Where the next range of one shard can end: which query finds a record that certainly exists.
+
+Spark wants the end of a batch before anything of it is read, and no service names its newest
+record. `Tip` decides, for one shard, which query comes next and what an answer means. It makes no
+calls: `next_query` returns a query, and `answered` takes what it gave.
+
+- Near the tip with little traffic, read on after the planned end: few records, which travel with
+  the task.
+- Near the tip with much traffic, read one record after a bookmark (a LATEST iterator that was
+  opened a moment ago). An empty bookmark says nothing about what lies before it.
+- Behind, read one record at a later time. A time with nothing after it bounds the search.
+- In a closed shard, the last range ends at the end of the shard.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+from shardline.core.gaps import as_of_after_page
+from shardline.core.positions import SHARD_END, After, Position, ShardEnd
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+NEAR: Final = timedelta(seconds=5)
+"""Closer to the present than this, a shard counts as near its tip."""
+
+RECORDS_PER_SECOND: Final = 1_000
+BYTES_PER_SECOND: Final = 1024 * 1024
+"""What a shard takes at most: a window of time bounds the records in it, and their bytes."""
+
+SAMPLE_RECORDS: Final = 20
+"""How many records the first read in an unknown shard asks for: a few kilobytes."""
+
+NEAR_RECORDS: Final = 200
+"""How many records a read near the tip asks for: more than that is left to bookmarks."""
+
+FORWARD_RECORDS: Final = 1_000
+"""How many records a read on to the tip asks for, where no other way is left."""
+
+AHEAD_RECORDS: Final = 5_000
+"""How far to read ahead of the executors where the service finds no times."""
+
+SILENCE: Final = timedelta(seconds=10)
+"""How long a service that never names its tip must give nothing but empty pages to count as read
+to the tip. That bounds a wait, and the age of an idle place; no record is given up for it."""
+
+_BEFORE_NOW: Final = timedelta(seconds=1)
+_SMALLEST_WINDOW: Final = timedelta(milliseconds=500)
+_FIRST_STEP: Final = timedelta(seconds=1)
+_STEP_GROWTH: Final = 4
+_WHOLE_MINUTE: Final = timedelta(minutes=1)
+"""DynamoDB may cut creation times to the whole minute."""
+
+_WINDOWS_PER_SAMPLE: Final = 8
+"""So many ranges are found by time alone before a few records are read, to see their number."""
+
+_MISSES: Final = 2
+"""After so many times without progress, in a shard whose stamps go back, read on instead."""
+
+
+class Kind(Enum):
+    """How to look for an end."""
+
+    FORWARD = "forward"
+    """Read on after `Query.after`, at most `max_records`."""
+    TIME = "time"
+    """Read one record at `Query.at` or later."""
+    BOOKMARK = "bookmark"
+    """Read one record after the bookmark."""
+    SET_BOOKMARK = "set bookmark"
+    """Open a LATEST iterator and keep it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One call about one shard."""
+
+    shard_id: str
+    kind: Kind
+    after: Position
+    """Where the search stands: an end must lie after it."""
+    max_records: int = 1
+    at: datetime | None = None
+    until: datetime | None = None
+    """Records that arrived later do not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a query gave. An empty one proves nothing by itself."""
+
+    query: Query
+    service_time: datetime
+    rows: int = 0
+    size_bytes: int = 0
+    first: After | None = None
+    """The place before the first record."""
+    last: After | None = None
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+    behind_ms: int | None = None
+    ended: bool = False
+    """The service gave no further iterator."""
+    beyond: bool = False
+    """A record later than `until` came: everything that counts lies before it."""
+    expired: bool = False
+    """The bookmark was kept for too long, and says nothing."""
+    records: Any = None
+
+    @property
+    def at_tip(self) -> bool:
+        """Return true if the service says that nothing lies after this page."""
+        return self.behind_ms == 0 and self.rows < self.query.max_records
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How far a shard was delivered or planned; nothing after it arrived before `as_of`."""
+
+    position: Position
+    as_of: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What limits the next range of a shard, and what is known of the shard."""
+
+    now: datetime
+    """The service's time, or a little less."""
+    finds_times: bool
+    closed: bool
+    """A listing shows the shard closed."""
+    max_records: int | None = None
+    max_bytes: int | None = None
+    until: datetime | None = None
+    inline_bytes: int = 0
+    """How much of the range may travel with the task."""
+
+    @property
+    def window(self) -> timedelta | None:
+        """How long a range may be in time, so that it cannot exceed the limits; None: any."""
+        seconds = [
+            (limit - 1) / rate
+            for limit, rate in (
+                (self.max_records, RECORDS_PER_SECOND),
+                (self.max_bytes, BYTES_PER_SECOND),
+            )
+            if limit is not None
+        ]
+        return timedelta(seconds=min(seconds)) if seconds else None
+
+
+@dataclass
+class Tip:
+    """The search for the end of one shard's next range. Losing it costs calls, never records."""
+
+    shard_id: str
+    base: Place
+    """Where the next range begins: the end of the last planned one."""
+    reached: Place = field(init=False)
+    """Where the search stands: the best end so far, or `base`."""
+    begins: Position | None = None
+    """The place before the first record of the range, where `base` is no record."""
+    count: int | None = 0
+    """How many records lie between `base` and `reached`; None: not counted."""
+    count_bytes: int = 0
+    inline: list[Any] = field(default_factory=list)
+    """The records up to `reached`, if all were read and are few."""
+    carries: bool = True
+    """Whether `inline` holds all records up to `reached`."""
+    busy: bool = False
+    """More arrives than may travel with a task: use bookmarks."""
+    records_per_second: float | None = None
+    """How close records lay where some were read; None: not known, or not lately."""
+    windows: int = 0
+    """How many ranges were found by time since records were read."""
+    at_tip: bool = False
+    """The last answer said that nothing lies after `reached`, as far as that counts."""
+    search: _Search = field(default_factory=lambda: _Search())
+
+    def __post_init__(self) -> None:
+        self.reached = self.base
+
+    @property
+    def found(self) -> bool:
+        """Return true if the next range holds records, or ends the shard."""
+        return self.reached.position != self.base.position
+
+    def next_query(self, bounds: Bounds, *, bookmark: bool) -> Query | None:
+        """Return the next query; None if the range cannot or need not become longer."""
+        if isinstance(self.reached.position, ShardEnd) or self._is_full(bounds):
+            return None
+        if self.at_tip and bounds.until is not None:
+            return None
+        if not isinstance(self.base.position, After) and self.begins is None:
+            return self._forward(bounds, SAMPLE_RECORDS)
+        if self.search.again is not None:
+            return self.search.again
+        lag = bounds.now - self.reached.as_of
+        window = bounds.window
+        by_bookmark = (
+            self.busy
+            and bounds.until is None
+            and not bounds.closed
+            and (window is None or bounds.now - self.base.as_of < window)
+        )
+        if by_bookmark:
+            kind = Kind.BOOKMARK if bookmark else Kind.SET_BOOKMARK
+            return Query(self.shard_id, kind, self.reached.position)
+        if bounds.finds_times and lag > NEAR and self.windows >= _WINDOWS_PER_SAMPLE:
+            return self._forward(bounds, SAMPLE_RECORDS)
+        by_time = bounds.finds_times and lag > NEAR and not self._is_sparse(bounds)
+        if by_time and self.search.misses < _MISSES:
+            at = self.search.next_time(self.base, self.reached, bounds)
+            if at is not None:
+                return Query(
+                    self.shard_id, Kind.TIME, self.reached.position, at=at, until=bounds.until
+                )
+            if self._window_is_full(bounds):
+                return None
+        near = self.carries and bounds.finds_times and lag <= NEAR
+        most = NEAR_RECORDS if near else FORWARD_RECORDS
+        return self._forward(bounds, most)
+
+    def settle(self, bounds: Bounds) -> None:
+        """End the shard without a query, if it is closed and its rest is within the bounds."""
+        if not bounds.closed or bounds.until is not None or isinstance(self.reached, ShardEnd):
+            return
+        if not isinstance(self.base.position, After) and self.begins is None:
+            return  # the range must name its first record
+        window = bounds.window
+        if window is None or (bounds.finds_times and bounds.now - self.base.as_of <= window):
+            self.end_shard()
+
+    def answered(self, answer: Answer, bounds: Bounds) -> None:
+        """Take in what a query gave."""
+        if answer.query.after != self.reached.position:
+            return  # the search has moved on meanwhile
+        self.search.again = None
+        match answer.query.kind:
+            case Kind.FORWARD:
+                self._read_forward(answer, bounds)
+            case Kind.TIME:
+                self._read_one(answer, bounds)
+            case Kind.BOOKMARK:
+                self._read_bookmark(answer)
+            case Kind.SET_BOOKMARK:
+                pass
+
+    def end_shard(self) -> None:
+        """Let the range reach to the end of the shard, which is closed."""
+        self.reached = Place(SHARD_END, self.reached.as_of)
+        self.count = None
+        self._carry_nothing()
+
+    def most_records(self, bounds: Bounds) -> int:
+        """Return how many records the range can hold at most."""
+        if self.count is not None:
+            return self.count
+        ends = isinstance(self.reached.position, ShardEnd)
+        span = (bounds.now if ends else self.reached.as_of) - self.base.as_of
+        bound = max(1, int(span.total_seconds() * RECORDS_PER_SECOND) + 1)
+        return bound if bounds.max_records is None else min(bound, bounds.max_records)
+
+    def take(self) -> tuple[Position, Place, tuple[Any, ...] | None]:
+        """Return start, end and inline records of the range, and go on searching after it."""
+        taken = (
+            self.begins or self.base.position,
+            self.reached,
+            tuple(self.inline) if self.carries else None,
+        )
+        self.windows += self.count is None
+        self.base, self.begins = self.reached, None
+        self.count, self.count_bytes = 0, 0
+        self.inline, self.carries, self.at_tip = [], True, False
+        self.search = _Search()
+        return taken
+
+    # --- answers ------------------------------------------------------------------------------
+
+    def _read_forward(self, answer: Answer, bounds: Bounds) -> None:
+        if answer.rows:
+            self._measure(answer)
+            self._extend(answer)
+            if self.begins is None and not isinstance(self.base.position, After):
+                self.begins = answer.first
+            if self.count is not None:
+                self.count += answer.rows
+            self.count_bytes += answer.size_bytes
+            self._carry(answer, bounds)
+        self._move_as_of(answer, bounds)
+        full = answer.rows >= answer.query.max_records
+        if full and not self.carries and not answer.beyond and not self.search.to_tip:
+            self.busy = True
+        self._note_end(answer, bounds)
+        if self.at_tip:
+            self.busy = self.search.to_tip = False
+        elif not answer.rows and not answer.ended:
+            self.search.again = answer.query if answer.behind_ms is not None else None
+
+    def _read_one(self, answer: Answer, bounds: Bounds) -> None:
+        if answer.rows:
+            if self._is_progress(answer.last):
+                self._extend(answer)
+                self.count = None
+                self._carry_nothing()
+                self.search.found()
+            else:
+                self.search.missed()
+        elif answer.ended or answer.behind_ms == 0 or answer.beyond:
+            self.search.nothing_from = answer.query.at
+            if answer.ended and bounds.closed and self._rest_fits(answer.query, bounds):
+                self.end_shard()
+        else:
+            self.search.again = answer.query  # an empty page before the tip: read on
+
+    def _read_bookmark(self, answer: Answer) -> None:
+        if answer.expired:
+            self.busy = False  # it says nothing: read forward, or by time
+        elif answer.rows and self._is_progress(answer.last):
+            self._extend(answer)
+            self.count = None
+            self._carry_nothing()
+        elif answer.ended or not answer.behind_ms:
+            # Nothing came after it. What lies before it is found by reading on, to the tip.
+            self.busy, self.search.to_tip = False, True
+
+    def _measure(self, answer: Answer) -> None:
+        """Note how close the records of a page lie."""
+        self.windows = 0
+        if answer.first_at is not None and answer.last_at is not None:
+            seconds = (answer.last_at - answer.first_at).total_seconds()
+            self.records_per_second = answer.rows / seconds if seconds > 0 else None
+
+    def _extend(self, answer: Answer) -> None:
+        if answer.last is not None:
+            last_at = answer.last_at or self.reached.as_of
+            self.reached = Place(answer.last, max(self.reached.as_of, last_at))
+
+    def _is_progress(self, found: After | None) -> bool:
+        position = self.reached.position
+        if found is None:
+            return False
+        return not isinstance(position, After) or found.sequence > position.sequence
+
+    def _move_as_of(self, answer: Answer, bounds: Bounds) -> None:
+        as_of = as_of_after_page(
+            self.reached.as_of,
+            last_arrival=answer.last_at,
+            behind_ms=None if answer.beyond else answer.behind_ms,
+            service_time=answer.service_time,
+            closed=bounds.closed or answer.ended,
+        )
+        if self.search.silent(answer) and self.search.silent_since is not None:
+            as_of = max(as_of, self.search.silent_since - _WHOLE_MINUTE)
+        self.reached = Place(self.reached.position, as_of)
+        if not self.found:
+            self.base = self.reached
+
+    def _note_end(self, answer: Answer, bounds: Bounds) -> None:
+        if answer.ended and not answer.beyond:
+            if bounds.closed:
+                self.reached = Place(SHARD_END, self.reached.as_of)
+            else:
+                self.at_tip = True  # an end is believed when a listing shows the shard closed
+            return
+        silent = self.search.silent(answer) and not bounds.closed
+        told_late_enough = bounds.until is None or answer.service_time >= bounds.until
+        tip = (answer.at_tip and not bounds.closed) or silent
+        self.at_tip = answer.beyond or (tip and told_late_enough)
+
+    def _carry(self, answer: Answer, bounds: Bounds) -> None:
+        if self.carries and self.count_bytes <= bounds.inline_bytes:
+            self.inline.append(answer.records)
+        else:
+            self._carry_nothing()
+
+    def _carry_nothing(self) -> None:
+        self.inline, self.carries = [], False
+
+    # --- bounds -------------------------------------------------------------------------------
+
+    def _forward(self, bounds: Bounds, most: int) -> Query:
+        left = None if bounds.max_records is None else bounds.max_records - (self.count or 0)
+        max_records = most if left is None else max(1, min(most, left))
+        return Query(
+            self.shard_id, Kind.FORWARD, self.reached.position, max_records, until=bounds.until
+        )
+
+    def _is_sparse(self, bounds: Bounds) -> bool:
+        """Return true if a window that cannot exceed the limits would hold few records.
+
+        Then it is better to read on and count: as many records as the limits allow.
+        """
+        window = bounds.window
+        if window is None or self.count is None or bounds.now - self.base.as_of <= window:
+            return False
+        if self.records_per_second is None:
+            return True
+        expected = self.records_per_second * window.total_seconds()
+        return expected < min(bounds.max_records or FORWARD_RECORDS, FORWARD_RECORDS) / 2
+
+    def _is_full(self, bounds: Bounds) -> bool:
+        if not self.found:
+            return False
+        if self.count is None:
+            return self._window_is_full(bounds)
+        sparse = not bounds.finds_times or self._is_sparse(bounds)
+        if sparse and bounds.until is None and self.count >= AHEAD_RECORDS:
+            return True
+        too_many = bounds.max_records is not None and self.count >= bounds.max_records
+        too_big = bounds.max_bytes is not None and self.count_bytes >= bounds.max_bytes
+        return too_many or too_big
+
+    def _window_is_full(self, bounds: Bounds) -> bool:
+        window = bounds.window
+        if window is None or not self.found:
+            return False
+        return self.reached.as_of - self.base.as_of >= window - _SMALLEST_WINDOW
+
+    def _rest_fits(self, query: Query, bounds: Bounds) -> bool:
+        window = bounds.window
+        return window is None or query.at is None or query.at - self.base.as_of <= window
+
+
+@dataclass
+class _Search:
+    """The search by time within one range."""
+
+    step: timedelta = _FIRST_STEP
+    nothing_from: datetime | None = None
+    """Nothing lies at this time or later, as the service said."""
+    misses: int = 0
+    again: Query | None = None
+    """A query whose last page was empty though records lie after it: ask once more."""
+    to_tip: bool = False
+    """A bookmark was empty: read on to the tip, however much there is."""
+    silent_since: datetime | None = None
+
+    def silent(self, answer: Answer) -> bool:
+        """Return true if a service that never names its tip gave nothing for long enough."""
+        if answer.rows or answer.behind_ms is not None:
+            self.silent_since = None
+            return False
+        self.silent_since = self.silent_since or answer.service_time
+        return answer.service_time - self.silent_since >= SILENCE
+
+    def found(self) -> None:
+        self.step *= _STEP_GROWTH
+        self.misses = 0
+
+    def missed(self) -> None:
+        self.step *= 2
+        self.misses += 1
+
+    def next_time(self, base: Place, reached: Place, bounds: Bounds) -> datetime | None:
+        """Return the next time to read at; None if the rest is soon read."""
+        newest = bounds.now - _BEFORE_NOW
+        if bounds.until is not None:
+            newest = min(newest, bounds.until)
+        if bounds.window is not None:
+            newest = min(newest, base.as_of + bounds.window)
+        if self.nothing_from is None:
+            at = newest
+        else:
+            half = reached.as_of + (self.nothing_from - reached.as_of) / 2
+            at = min(newest, reached.as_of + self.step, half)
+        return at if at - reached.as_of >= _SMALLEST_WINDOW else None

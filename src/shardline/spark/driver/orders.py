@@ -1,0 +1,264 @@
+"""Carries out what a planner asks for: each instruction as steps that return an event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shardline.core.gaps import Evidence
+from shardline.core.planning.events import (
+    AskTime,
+    Bookmarked,
+    Check,
+    Checked,
+    Describe,
+    Described,
+    Event,
+    Instruction,
+    List,
+    Listed,
+    Pin,
+    Pinned,
+    Refused,
+    Told,
+)
+from shardline.core.planning.tips import Answer, Kind, Place, Query
+from shardline.core.positions import LATEST, After, AtTime, Position
+from shardline.core.shards import SequenceNumber
+from shardline.errors import IteratorExpired, PositionTrimmed, ShardNotFound, Throttled
+from shardline.services.clock import boot_seconds
+from shardline.services.cursor import ShardCursor
+from shardline.services.pace import Quota, ShardPace
+from shardline.services.steps import Pause, Steps
+from shardline.services.wire.columns import TIME, time_column
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from shardline.services.port import Page, StreamService
+
+CALLS_PER_SECOND: Final = 4.0
+"""The most reads of one shard that planning makes in a second, of the five that it gives."""
+
+_PIN_RECORDS: Final = 1_000
+_REFUSED_SECONDS: Final = 0.25
+_BEFORE: Final = timedelta(seconds=1)
+
+
+@dataclass
+class _ShardCalls:
+    """What is kept of one shard between calls. Losing it costs calls, never records."""
+
+    pace: ShardPace = field(default_factory=lambda: ShardPace(Quota(CALLS_PER_SECOND)))
+    forward: ShardCursor | None = None
+    probe: tuple[Query, ShardCursor] | None = None
+    bookmark: str | None = None
+
+
+class Orders:
+    """Makes the calls of one planner. Different shards may be asked about at the same time."""
+
+    def __init__(self, service: StreamService, clock: Callable[[], float] = boot_seconds) -> None:
+        self._service = service
+        self._clock = clock
+        self._shards: dict[str, _ShardCalls] = {}
+
+    def carry_out(self, instruction: Instruction) -> Steps[Event]:
+        """Make the calls of an instruction; return what came of it."""
+        service = self._service
+        match instruction:
+            case List():
+                return Listed((yield from self._patiently(service.list_shards)))
+            case Describe():
+                described = yield from self._patiently(service.describe)
+                return Described(
+                    described.name,
+                    _whole_ms(described.created_at),
+                    timedelta(seconds=described.retention_seconds),
+                )
+            case AskTime(shard_id):
+                return Told((yield from self._time(shard_id)))
+            case Pin(shard_id):
+                return Pinned(shard_id, (yield from self._pin(shard_id)))
+            case Check(shard_id, None):
+                found = yield from self._patiently(partial(service.has_shard, shard_id))
+                evidence = Evidence.KEPT if found else Evidence.GONE
+                return Checked(shard_id, None, evidence)
+            case Check(shard_id, position) if position is not None:
+                evidence = yield from self.kept(shard_id, position)
+                return Checked(shard_id, position, evidence)
+            case Query():
+                return (yield from self._query(instruction))
+        raise AssertionError(f"not an instruction: {instruction}")
+
+    def kept(self, shard_id: str, position: Position) -> Steps[Evidence]:
+        """Ask whether the record at a position is still there: then nothing after it is lost."""
+        if not isinstance(position, After):
+            return Evidence.NONE
+        # With a sub-sequence, a position opens at its record, not after it.
+        at_record = After(position.sequence, 0)
+        cursor = ShardCursor(self._service, shard_id, at_record, clock=self._clock)
+        try:
+            while True:
+                page = yield from cursor.read_steps(1)
+                if page.records.num_rows:
+                    first = SequenceNumber(page.records.column("sequenceNumber")[0].as_py())
+                    there = first == position.sequence
+                    return Evidence.KEPT if there else Evidence.TRIMMED
+                if page.next_iterator is None or page.behind_ms == 0:
+                    return Evidence.TRIMMED
+                if page.behind_ms is None:
+                    return Evidence.KEPT  # DynamoDB Streams took the position: it is not trimmed
+        except PositionTrimmed:
+            return Evidence.TRIMMED
+        except ShardNotFound:
+            return Evidence.GONE
+
+    # --- queries ------------------------------------------------------------------------------
+
+    def _query(self, query: Query) -> Steps[Event]:
+        calls = self._shards.setdefault(query.shard_id, _ShardCalls())
+        try:
+            match query.kind:
+                case Kind.SET_BOOKMARK:
+                    calls.bookmark = yield from self._patiently(
+                        partial(self._service.open, query.shard_id, LATEST)
+                    )
+                    return Bookmarked(query.shard_id)
+                case Kind.BOOKMARK:
+                    return (yield from self._read_bookmark(query, calls))
+                case Kind.TIME:
+                    return (yield from self._read_at_time(query, calls))
+                case Kind.FORWARD:
+                    return (yield from self._read_forward(query, calls))
+        except PositionTrimmed:
+            calls.forward = calls.probe = None
+            return Refused(query, Evidence.TRIMMED)
+        except ShardNotFound:
+            calls.forward = calls.probe = None
+            return Refused(query, Evidence.GONE)
+
+    def _read_bookmark(self, query: Query, calls: _ShardCalls) -> Steps[Event]:
+        iterator, calls.bookmark = calls.bookmark or "", None
+        try:
+            page = yield from self._patiently(partial(self._service.read, iterator, 1))
+        except IteratorExpired:
+            time = yield from self._time(query.shard_id)
+            return Answer(query, time, expired=True)
+        return _answer(query, page)
+
+    def _read_at_time(self, query: Query, calls: _ShardCalls) -> Steps[Event]:
+        if calls.probe is None or calls.probe[0] != query:
+            at: Position = query.after if query.at is None else AtTime(query.at)
+            calls.probe = (query, self._cursor(query.shard_id, at, calls))
+        page = yield from calls.probe[1].read_steps(1)
+        if page.records.num_rows or page.next_iterator is None:
+            calls.probe = None
+        return _answer(query, page)
+
+    def _read_forward(self, query: Query, calls: _ShardCalls) -> Steps[Event]:
+        cursor = calls.forward
+        if cursor is None or cursor.ended or cursor.position != query.after:
+            cursor = calls.forward = self._cursor(query.shard_id, query.after, calls)
+        page = yield from cursor.read_steps(query.max_records)
+        answer = _answer(query, page)
+        if answer.beyond:
+            calls.forward = None  # it has read past what counts
+        return answer
+
+    def _cursor(self, shard_id: str, position: Position, calls: _ShardCalls) -> ShardCursor:
+        return ShardCursor(self._service, shard_id, position, pace=calls.pace, clock=self._clock)
+
+    # --- other calls --------------------------------------------------------------------------
+
+    def _pin(self, shard_id: str) -> Steps[Place]:
+        """Turn "latest" into a place that lasts: after the newest record, or at a time."""
+        calls = self._shards.setdefault(shard_id, _ShardCalls())
+        bookmark = self._cursor(shard_id, LATEST, calls)
+        page = yield from self._first_page(bookmark, 1)
+        if page.records.num_rows:  # arrived since the bookmark was set
+            return Place(_before(page.records), _time_of(page.records, 0))
+        now = page.service_time
+        if not self._service.finds_times:
+            # The time may lie before records that are older than the start, never after newer
+            # ones. The bookmark knows better, for as long as this process lives.
+            calls.forward = bookmark
+            return Place(bookmark.position, now)
+        recent = self._cursor(shard_id, AtTime(now - _BEFORE), calls)
+        page = yield from self._first_page(recent, _PIN_RECORDS)
+        if page.records.num_rows:
+            last = page.records.num_rows - 1
+            return Place(_at(page.records, last), _time_of(page.records, last))
+        return Place(AtTime(now), now)
+
+    def _first_page(self, cursor: ShardCursor, max_records: int) -> Steps[Page]:
+        """Read on until records come, the tip is reached, or the service does not tell."""
+        while True:
+            page = yield from cursor.read_steps(max_records)
+            if page.records.num_rows or not page.behind_ms or page.next_iterator is None:
+                return page
+
+    def _time(self, shard_id: str) -> Steps[datetime]:
+        cursor = ShardCursor(self._service, shard_id, LATEST, clock=self._clock)
+        page: Page = yield from cursor.read_steps(1)
+        return page.service_time
+
+    def _patiently(self, call: Callable[[], Any]) -> Steps[Any]:
+        """Make a call again while it is refused for its rate."""
+        while True:
+            try:
+                return (yield call)
+            except Throttled:
+                yield Pause(_REFUSED_SECONDS)
+
+
+def _answer(query: Query, page: Page) -> Answer:
+    records = _until(page.records, query.until)
+    rows = records.num_rows
+    return Answer(
+        query,
+        page.service_time,
+        rows=rows,
+        size_bytes=sum(column.nbytes for column in records.columns),
+        first=_before(records) if rows else None,
+        last=_at(records, rows - 1) if rows else None,
+        first_at=_time_of(records, 0) if rows else None,
+        last_at=_time_of(records, rows - 1) if rows else None,
+        behind_ms=page.behind_ms,
+        ended=page.next_iterator is None,
+        beyond=rows < page.records.num_rows,
+        records=records if rows and query.kind is Kind.FORWARD else None,
+    )
+
+
+def _at(records: pa.RecordBatch, row: int) -> After:
+    return After(SequenceNumber(records.column("sequenceNumber")[row].as_py()))
+
+
+def _before(records: pa.RecordBatch) -> After:
+    """Return the place before the first record: with a sub-sequence, a position opens at it."""
+    return After(SequenceNumber(records.column("sequenceNumber")[0].as_py()), -1)
+
+
+def _time_of(records: pa.RecordBatch, row: int) -> datetime:
+    time: datetime = time_column(records)[row].as_py()
+    return time
+
+
+def _until(records: pa.RecordBatch, until: datetime | None) -> pa.RecordBatch:
+    """Return the records before the first one that arrived after a time."""
+    if until is None or not records.num_rows:
+        return records
+    too_late = pc.greater(time_column(records), pa.scalar(until, TIME))
+    first = pc.index(too_late, True).as_py()
+    return records if first == -1 else records.slice(0, first)
+
+
+def _whole_ms(time: datetime) -> datetime:
+    return time.replace(microsecond=time.microsecond // 1000 * 1000)

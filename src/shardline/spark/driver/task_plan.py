@@ -1,0 +1,157 @@
+"""From a planned batch to tasks: what is still there of each range, and who reads it."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from shardline.core.gaps import MARGIN, Evidence, Gap, Verdict, gap_at, judge
+from shardline.core.planning.loss import AGED, gap_error
+from shardline.core.positions import LATEST, After
+from shardline.services.cursor import ShardCursor
+from shardline.services.steps import run
+from shardline.spark.driver.inline_records import pack
+from shardline.spark.executor.range_reader import ShardRange
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from shardline.core.offsets import Offset, Range
+    from shardline.services.port import StreamService
+    from shardline.spark.driver.orders import Orders
+
+_THREADS: Final = 16
+_SHARDS_PER_TASK: Final = 16
+"""What one task follows with ease, so that more shards than the cores take need more tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """The ranges of a batch that can be read, and the gaps that were found in it."""
+
+    ranges: tuple[ShardRange, ...]
+    gaps: tuple[Gap, ...] = ()
+
+
+def fresh_ranges(
+    committed: Offset,
+    planned: Offset,
+    retention: timedelta,
+    inline: Mapping[str, tuple[Any, ...] | None],
+) -> tuple[ShardRange, ...]:
+    """Return the ranges of a batch that was planned just now, with their inline records."""
+    return tuple(
+        _travelling(shard_id, item, committed, retention, inline.get(shard_id))
+        for shard_id, item in sorted(planned.ranges.items())
+        if not item.empty
+    )
+
+
+def confirm(
+    service: StreamService,
+    orders: Orders,
+    committed: Offset,
+    planned: Offset,
+    *,
+    fail_on_data_loss: bool,
+) -> Confirmed:
+    """Return the ranges of a batch that an earlier process planned, however long ago.
+
+    What expired meanwhile is an error, or a gap on record by choice.
+    """
+    full = {k: item for k, item in sorted(planned.ranges.items()) if not item.empty}
+    if not full:
+        return Confirmed(())
+    retention = timedelta(seconds=service.describe().retention_seconds)
+    now = ShardCursor(service, next(iter(full)), LATEST).read(1).service_time
+    check = partial(_is_whole, orders, committed, now, retention)
+    with ThreadPoolExecutor(min(_THREADS, len(full))) as pool:
+        found = list(pool.map(check, full.items()))
+    ranges, gaps = [], []
+    for (shard_id, item), evidence in zip(full.items(), found, strict=True):
+        gap = None
+        if evidence is not Evidence.KEPT:
+            since = _as_of_start(committed, shard_id) or now - retention
+            gap = gap_at(shard_id, item.after, since, now=now, retention=retention, reason=AGED)
+            if fail_on_data_loss:
+                raise gap_error(gap)
+            gaps.append(gap)
+        if evidence is not Evidence.GONE:
+            ranges.append(
+                _travelling(shard_id, item, committed, retention, None, has_gap=gap is not None)
+            )
+    return Confirmed(tuple(ranges), tuple(gaps))
+
+
+def tasks(
+    ranges: Sequence[ShardRange], shards_per_task: int | None, cores: int | None = None
+) -> tuple[tuple[ShardRange, ...], ...]:
+    """Share ranges among tasks, each whole range to one, in stable order.
+
+    Records that travel with the plan need no reading, so that one task takes all of them.
+    """
+    carried = [item for item in ranges if item.inline is not None]
+    to_read = [item for item in ranges if item.inline is None]
+    count = _task_count(len(to_read), shards_per_task, cores or os.cpu_count() or 2)
+    shared = [to_read[index::count] for index in range(count)]
+    if carried:
+        if not shared:
+            shared = [[]]
+        shared[0] = carried + shared[0]
+    return tuple(tuple(task) for task in shared if task)
+
+
+def _task_count(shards: int, shards_per_task: int | None, cores: int) -> int:
+    if shards_per_task is not None:
+        return -(-shards // shards_per_task)
+    return min(shards, max(cores, -(-shards // _SHARDS_PER_TASK)))
+
+
+def _is_whole(
+    orders: Orders,
+    committed: Offset,
+    now: datetime,
+    retention: timedelta,
+    item: tuple[str, Range],
+) -> Evidence:
+    """Ask, if its age makes that doubtful, whether a range is still kept."""
+    shard_id, planned = item
+    since = _as_of_start(committed, shard_id)
+    if since is not None:
+        verdict = judge(planned.after, since, now=now, retention=retention)
+        if verdict is Verdict.SAFE:
+            return Evidence.KEPT
+    if not isinstance(planned.after, After):
+        return Evidence.KEPT  # planned as the end of a shard in which nothing was
+    return run(orders.kept(shard_id, planned.after))
+
+
+def _travelling(
+    shard_id: str,
+    item: Range,
+    committed: Offset,
+    retention: timedelta,
+    inline: tuple[Any, ...] | None,
+    *,
+    has_gap: bool = False,
+) -> ShardRange:
+    since = _as_of_start(committed, shard_id)
+    return ShardRange(
+        shard_id,
+        item,
+        inline=None if inline is None else pack(inline),
+        has_gap=has_gap,
+        kept_until=since + retention - MARGIN if since is not None else None,
+        begins_at=since,
+    )
+
+
+def _as_of_start(committed: Offset, shard_id: str) -> datetime | None:
+    """Return the time before which nothing in the shard's next range can have arrived."""
+    before = committed.ranges.get(shard_id)
+    return None if before is None else before.as_of
