@@ -232,8 +232,8 @@ class Stream(Generic[R]):
 
     def __repr__(self) -> str:
         ledger = self._merger.ledger
-        parts = [f"{len(ledger.places)} shards"]
-        parts += [f"{len(self._gaps)} gaps"] * bool(self._gaps)
+        parts = [_counted(len(ledger.places), "shard")]
+        parts += [_counted(len(self._gaps), "gap")] * bool(self._gaps)
         parts += ["closed"] * self._closed.is_set()
         return f"<Stream {self._description.name}: {', '.join(parts)}>"
 
@@ -273,6 +273,10 @@ class Stream(Generic[R]):
         merger.open()
         self._description = description
         return merger
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def stream(

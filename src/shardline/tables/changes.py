@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypedDict, TypeVar
 
 from shardline.errors import ItemMismatch
 
@@ -14,8 +15,12 @@ if TYPE_CHECKING:
     from shardline.services.records import DynamoDBRecord
     from shardline.streams.stream import Stream
     from shardline.tables.shapes import Shape
+    from shardline.tables.snapshot import TableSnapshot
 
 T = TypeVar("T")
+
+SNAPSHOT: Final = "snapshot"
+"""The position that means: the items of the table first, then every change since."""
 
 
 class Event(TypedDict):
@@ -23,7 +28,7 @@ class Event(TypedDict):
 
     id: str
     type: str
-    """"insert", "modify" or "remove"."""
+    """"insert", "modify" or "remove"; "snapshot" for an item that was in the table at the start."""
     version: str
 
 
@@ -56,17 +61,30 @@ class ChangeStream(Generic[T]):
     `move_to(…)`.
     """
 
-    def __init__(self, records: Stream[DynamoDBRecord], shape: Shape[T]) -> None:
+    def __init__(
+        self,
+        records: Stream[DynamoDBRecord],
+        shape: Shape[T],
+        snapshot: TableSnapshot | None = None,
+    ) -> None:
         self._records = records
         self._shape = shape
+        self._snapshot = snapshot
+        """The items to deliver before the first change; None when they are."""
 
     def __next__(self) -> Change[T] | None:
         """Return the next change, or None if there is none now. It never ends."""
+        if self._snapshot is not None:
+            item = self._next_of_snapshot()
+            if item is not None:
+                return item
         record = next(self._records)
         return None if record is None else self._change_of(record)
 
     def __iter__(self) -> Iterator[Change[T]]:
         """Yield changes only, waiting while there are none, until `close()`."""
+        while (item := self._next_of_snapshot()) is not None:
+            yield item
         for record in self._records:
             yield self._change_of(record)
 
@@ -76,16 +94,29 @@ class ChangeStream(Generic[T]):
 
     async def __anext__(self) -> Change[T]:
         """Return the next change, waiting while there is none. Ends after `close()`."""
+        if self._snapshot is not None:
+            item = await asyncio.to_thread(self._next_of_snapshot)
+            if item is not None:
+                return item
         return self._change_of(await anext(self._records))
 
     def skip(self) -> DynamoDBRecord | None:
-        """Go past the next change without its model; return the record as it was stored."""
+        """Go past the next change without its model; return the record as it was stored.
+
+        Returns None if there is none, or if an item of the snapshot was passed over.
+        """
+        if self._snapshot is not None and self._snapshot.peek() is not None:
+            self._snapshot.take()
+            return None
         return next(self._records)
 
     @property
     def token(self) -> dict[str, Any]:
         """The position after the last change that was returned, as plain JSON."""
-        return self._records.token
+        token = self._records.token
+        if self._snapshot is not None:
+            token[SNAPSHOT] = self._snapshot.state()
+        return token
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
@@ -95,6 +126,7 @@ class ChangeStream(Generic[T]):
     def move_to(self, position: str | datetime | Mapping[str, Any]) -> None:
         """Move to a token, an aware time, "trim_horizon" or "latest"."""
         self._records.move_to(position)
+        self._end_snapshot()
 
     def heartbeat(self) -> None:
         """Keep the position while `next` is not called; cheap in a tight loop."""
@@ -102,6 +134,8 @@ class ChangeStream(Generic[T]):
 
     def close(self) -> None:
         """End every `for` loop over this stream and close its connections."""
+        if self._snapshot is not None:
+            self._snapshot.close()
         self._records.close()
 
     def __enter__(self) -> Self:
@@ -122,6 +156,33 @@ class ChangeStream(Generic[T]):
     def _repr_html_(self) -> str:
         """Return the shards of the stream as a table, for notebooks."""
         return self._records._repr_html_()
+
+    def _next_of_snapshot(self) -> Change[T] | None:
+        """Return the next item of the snapshot; None when there are no more."""
+        if self._snapshot is None:
+            return None
+        self._records.heartbeat()  # only iterators may hold the place where changes begin
+        found = self._snapshot.peek()
+        if found is None:
+            self._end_snapshot()
+            return None
+        change: Change[T] = {
+            "key": self._shape.read_keys(found.keys),
+            "new": self._shape.read(found.item, found.keys),
+            "old": None,
+            "meta": {
+                "created_at": found.read_at,
+                "event": {"id": "", "type": SNAPSHOT, "version": ""},
+                "sequence_number": "",
+            },
+        }
+        self._snapshot.take()
+        return change
+
+    def _end_snapshot(self) -> None:
+        if self._snapshot is not None:
+            self._snapshot.close()
+            self._snapshot = None
 
     def _change_of(self, record: DynamoDBRecord) -> Change[T]:
         try:

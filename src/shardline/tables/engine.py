@@ -10,10 +10,11 @@ from shardline.services.access import Access, make_client
 from shardline.services.calls import Calls, Patience
 from shardline.services.connection import connect
 from shardline.streams.stream import open_stream
-from shardline.tables.changes import ChangeStream
+from shardline.tables.changes import SNAPSHOT, ChangeStream
 from shardline.tables.models import Model, key_names_of, table_meta_of
 from shardline.tables.shapes import Shape
-from shardline.tables.tables import ENABLING, MISSING, bind_table, form_of
+from shardline.tables.snapshot import DEFAULT_SEGMENTS, TableSnapshot
+from shardline.tables.tables import ENABLING, MISSING, bind_table, form_of, key_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,6 +86,8 @@ class Engine:
         position: str | datetime | Mapping[str, Any],
         *,
         table: str | None = None,
+        segments: int = DEFAULT_SEGMENTS,
+        scan_units_per_second: float | None = None,
         **options: Any,
     ) -> ChangeStream[T]:
         """Return the changes of a model's table from a position on.
@@ -92,12 +95,28 @@ class Engine:
         The position is "trim_horizon", "latest", an aware datetime, or a token. Pass the name of
         the table for a pydantic model or a dataclass that is not a `Model`. Further options are
         those of `shardline.stream`.
+
+        "snapshot" gives every item of the table first, as a change of the type "snapshot", and
+        then every change since the call: whoever keeps the newest image of each key has the table.
+        The table is read in `segments` at once, at no more than `scan_units_per_second`.
         """
         if table is None:
             table = _streamed_table(kind)
         shape = Shape(kind, table)
+        position, state = _snapshot_in(position)
         records = open_stream(f"dynamodb://{table}", position, self._access, **options)
-        return ChangeStream(records, shape)
+        if state is None:
+            return ChangeStream(records, shape)
+        calls = self._calls(table)
+        snapshot = TableSnapshot(
+            calls,
+            table,
+            key_attributes(calls, table),
+            segments=segments,
+            units_per_second=scan_units_per_second,
+            state=state or None,
+        )
+        return ChangeStream(records, shape, snapshot)
 
     def close(self) -> None:
         """Close the connections."""
@@ -131,6 +150,16 @@ class Engine:
             return MISSING
         finally:
             service.close()
+
+
+def _snapshot_in(position: Any) -> tuple[Any, dict[str, Any] | None]:
+    """Return the position of the stream, and the state of the snapshot: None for no snapshot."""
+    if position == SNAPSHOT:
+        return "latest", {}
+    if isinstance(position, dict) and SNAPSHOT in position:
+        rest = {name: value for name, value in position.items() if name != SNAPSHOT}
+        return rest, position[SNAPSHOT]
+    return position, None
 
 
 @cache
