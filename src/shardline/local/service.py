@@ -30,6 +30,7 @@ from shardline.local.refusals import Refusal
 from shardline.local.replay import DATABASE, TABLE, restore
 from shardline.local.server import MAX_REQUEST_BYTES, Server, drop_content_type
 from shardline.local.settings import Settings
+from shardline.local.whole_answers import repeat_cut_answers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,7 +46,6 @@ REGION: Final = "us-east-1"
 LOOPBACK: Final = "127.0.0.1"
 _BACKLOG: Final = 512
 _STOP_SECONDS: Final = 10.0
-_CUT_RETRIES: Final = 5
 
 
 class Service:
@@ -132,7 +132,7 @@ class Service:
             aws_secret_access_key="local",  # noqa: S106 - any will do
             config=config,
         )
-        client.meta.events.register("needs-retry.*", _retry_cut_answer)
+        repeat_cut_answers(client)
         return client
 
     def shard_counts(self) -> dict[str, int]:
@@ -208,15 +208,6 @@ class Service:
     async def _start(self) -> None:
         await self._runner.setup()
         await web.SockSite(self._runner, self._socket, backlog=_BACKLOG).start()
-
-
-def _retry_cut_answer(response: Any, attempts: int, **_: Any) -> float | None:
-    """Return the pause before a repeated call if its answer is incomplete, else None."""
-    if response is None or attempts > _CUT_RETRIES:
-        return None
-    http, _parsed = response
-    length = http.headers.get("Content-Length")
-    return 0.0 if length is not None and len(http.content) < int(length) else None
 
 
 async def _cancel_others() -> None:

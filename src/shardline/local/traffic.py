@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from botocore.exceptions import ClientError
 
 from shardline.core.promise import PromiseChecker, RecordRef
 from shardline.core.shards import HASH_SPACE_END
@@ -16,6 +19,11 @@ from shardline.core.shards import HASH_SPACE_END
 if TYPE_CHECKING:
     import random
     from collections.abc import Sequence
+
+
+_ATTEMPTS: Final = 10
+_PAUSE_SECONDS: Final = 0.2
+_STALE: Final = ("InvalidArgumentException", "ResourceNotFoundException", "ResourceInUseException")
 
 
 class Traffic:
@@ -93,27 +101,38 @@ def reshard_once(client: Any, stream_name: str, rng: random.Random, *, most_open
     """Split or merge random open shards, wait until the stream is active, and return a summary."""
     waiter = client.get_waiter("stream_exists")
     pause = {"Delay": 1, "MaxAttempts": 60}
+    for attempt in range(_ATTEMPTS):
+        waiter.wait(StreamName=stream_name, WaiterConfig=pause)
+        try:
+            done = _reshard(client, stream_name, rng, most_open)
+        except ClientError as error:
+            # The listing was stale: it showed a shard as open that is closed.
+            if attempt + 1 == _ATTEMPTS or error.response["Error"]["Code"] not in _STALE:
+                raise
+            time.sleep(_PAUSE_SECONDS)
+        else:
+            break
     waiter.wait(StreamName=stream_name, WaiterConfig=pause)
+    return done
+
+
+def _reshard(client: Any, stream_name: str, rng: random.Random, most_open: int) -> str:
     shards = client.describe_stream(StreamName=stream_name)["StreamDescription"]["Shards"]
     still_open = [s for s in shards if "EndingSequenceNumber" not in s["SequenceNumberRange"]]
     still_open.sort(key=lambda s: int(s["HashKeyRange"]["StartingHashKey"]))
-    merge = len(still_open) > 1 and (len(still_open) >= most_open or rng.random() < 0.5)
-    if merge:
+    if len(still_open) > 1 and (len(still_open) >= most_open or rng.random() < 0.5):
         left = rng.randrange(len(still_open) - 1)
         pair = [shard["ShardId"] for shard in still_open[left : left + 2]]
         client.merge_shards(
             StreamName=stream_name, ShardToMerge=pair[0], AdjacentShardToMerge=pair[1]
         )
-        done = f"merged {pair[0]} and {pair[1]}"
-    else:
-        shard = rng.choice(still_open)
-        start = int(shard["HashKeyRange"]["StartingHashKey"])
-        end = min(int(shard["HashKeyRange"]["EndingHashKey"]), HASH_SPACE_END)
-        client.split_shard(
-            StreamName=stream_name,
-            ShardToSplit=shard["ShardId"],
-            NewStartingHashKey=str((start + end + 1) // 2),
-        )
-        done = f"split {shard['ShardId']}"
-    waiter.wait(StreamName=stream_name, WaiterConfig=pause)
-    return done
+        return f"merged {pair[0]} and {pair[1]}"
+    shard = rng.choice(still_open)
+    start = int(shard["HashKeyRange"]["StartingHashKey"])
+    end = min(int(shard["HashKeyRange"]["EndingHashKey"]), HASH_SPACE_END)
+    client.split_shard(
+        StreamName=stream_name,
+        ShardToSplit=shard["ShardId"],
+        NewStartingHashKey=str((start + end + 1) // 2),
+    )
+    return f"split {shard['ShardId']}"
