@@ -85,6 +85,7 @@ def test_consumers_are_registered_described_listed_and_deregistered(kinesis: Any
     kinesis.delete_stream(**STREAM, EnforceConsumerDeletion=True)
 
 
+@pytest.mark.req("E-08")
 def test_consumers_are_listed_in_pages_and_limited(kinesis: Any) -> None:
     names = [f"consumer-{index:02d}" for index in range(MAX_CONSUMERS)]
     for name in names:
@@ -168,6 +169,7 @@ def test_every_position_can_be_subscribed_to(service: Service, kinesis: Any) -> 
         next(subscribe(kinesis, register(kinesis), 0, {"Type": "AT_SEQUENCE_NUMBER"}))
 
 
+@pytest.mark.req("E-07")
 def test_an_empty_event_comes_first_and_then_every_five_seconds(
     service: Service, kinesis: Any
 ) -> None:
@@ -185,6 +187,7 @@ def test_an_empty_event_comes_first_and_then_every_five_seconds(
     assert data_of(next(other)) == [b"1"]
 
 
+@pytest.mark.req("E-07", "E-08")
 def test_a_subscription_ends_after_five_minutes_and_continues(
     service: Service, kinesis: Any
 ) -> None:
@@ -199,6 +202,7 @@ def test_a_subscription_ends_after_five_minutes_and_continues(
     assert data_of(next(subscribe(kinesis, arn, 0, after(last)))) == [b"2"]
 
 
+@pytest.mark.req("E-08")
 def test_a_second_subscription_is_refused_for_five_seconds_and_then_takes_over(
     service: Service, kinesis: Any
 ) -> None:
@@ -248,6 +252,7 @@ def test_the_end_of_a_shard_names_its_children(kinesis: Any) -> None:
     assert children == [(shard(1), [shard(0)]), (shard(2), [shard(0)])]
 
 
+@pytest.mark.req("E-07")
 def test_a_lineage_is_read_through_a_split_and_a_merge(service: Service, kinesis: Any) -> None:
     """Follow every shard by its events alone, the children of a shard after its end."""
     arn = register(kinesis)

@@ -45,6 +45,7 @@ class World:
         return None if event is None else event.page.end - event.page.start
 
 
+@pytest.mark.req("E-08")
 def test_a_consumer_gets_two_mebibytes_a_second_of_a_shard() -> None:
     world = World()
     for _ in range(8):
@@ -64,6 +65,7 @@ def test_a_quiet_shard_gives_an_empty_event_first_and_then_every_five_seconds() 
     assert [world.records(subscription) for _ in range(2)] == [0, None]
 
 
+@pytest.mark.req("E-07")
 def test_the_continuation_of_an_empty_event_has_neither_a_gap_nor_a_repeat() -> None:
     world = World()
     world.twin.put("k", b"1")
@@ -76,6 +78,7 @@ def test_the_continuation_of_an_empty_event_has_neither_a_gap_nor_a_repeat() -> 
     assert world.records(following) == 1
 
 
+@pytest.mark.req("E-08")
 def test_a_subscription_ends_after_its_lifetime() -> None:
     world = World()
     subscription = world.subscribe()
@@ -87,6 +90,7 @@ def test_a_subscription_ends_after_its_lifetime() -> None:
     assert subscription.ended
 
 
+@pytest.mark.req("E-08")
 def test_a_subscription_is_taken_over_no_sooner_than_after_five_seconds() -> None:
     world = World()
     first = world.subscribe()
@@ -101,6 +105,7 @@ def test_a_subscription_is_taken_over_no_sooner_than_after_five_seconds() -> Non
     assert world.records(second) == 0
 
 
+@pytest.mark.req("E-07")
 def test_the_end_of_a_shard_comes_only_after_its_last_record() -> None:
     world = World()
     subscription = world.subscribe()
