@@ -42,7 +42,6 @@ BENCHES: Final = {
     "readers": Bench("a whole Kinesis stream, read by everybody in turns", 600),
     "stream": Bench("next(stream) and typed changes, beside boto3 and Bloop", 420),
     "memory": Bench("memory over ten million records, and their CPU", 300),
-    "planning": Bench("plans and lease ticks at 10, 1,000 and 10,000 shards", 240),
     "leasing": Bench("many shards on many workers: what their leases cost", 600, in_quick=False),
     "spark_source": Bench("Spark reads, beside a source written with boto3", 900, in_quick=False),
     "leased": Bench("Spark workers: how a kill and a deploy are felt", 600, in_quick=False),

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from shardline.spark.executor.columns import arrow_schema, spark_schema
-from shardline.spark.options import KINESIS
+from shardline.spark.option_names import KINESIS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

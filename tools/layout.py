@@ -25,8 +25,19 @@ FORBIDDEN_WORDS: Final = {
 }
 
 PURE_MODULES: Final = {
-    *("__future__", "abc", "base64", "bisect", "collections", "contextlib", "dataclasses", "datetime"),
-    *("decimal", "enum", "fractions", "functools", "hashlib", "heapq", "itertools", "json", "math"),
+    *("__future__", "abc", "base64", "bisect", "collections", "contextlib", "dataclasses"),
+    *(
+        "datetime",
+        "decimal",
+        "enum",
+        "fractions",
+        "functools",
+        "hashlib",
+        "heapq",
+        "itertools",
+        "json",
+        "math",
+    ),
     *("operator", "re", "string", "struct", "types", "typing", "zlib", "numpy", "shardline"),
 }
 """The only modules that core/ may import: arithmetic and plain values; numpy for arrays."""

@@ -15,7 +15,7 @@ import shardline
 from shardline.cli import app
 from shardline.consumer import status
 from shardline.local.faults import KINDS
-from shardline.spark import options
+from shardline.spark import option_names
 from tools.cli_reference import reference
 
 ROOT = Path(__file__).parents[2]
@@ -108,7 +108,7 @@ def test_the_page_of_the_command_line_is_as_the_commands_are() -> None:
 def test_every_option_of_the_formats_is_listed() -> None:
     page = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
-    known = {name for names in options._NAMES.values() for name in names}
+    known = {name for names in option_names.NAMES.values() for name in names}
     assert known - NOT_FOR_USERS - listed == set()
 
 

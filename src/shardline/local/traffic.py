@@ -111,9 +111,9 @@ def reshard_once(client: Any, stream_name: str, rng: random.Random, *, most_open
                 raise
             time.sleep(_PAUSE_SECONDS)
         else:
-            break
-    waiter.wait(StreamName=stream_name, WaiterConfig=pause)
-    return done
+            waiter.wait(StreamName=stream_name, WaiterConfig=pause)
+            return done
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _reshard(client: Any, stream_name: str, rng: random.Random, most_open: int) -> str:
