@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from shardline.consumer.consumer import ShardConsumer
+    from shardline.consumer.consumer import ChangeOf, ShardConsumer
 
 DEFAULT_LEASE_TABLE: Final = "sqlite:///shardline-leases.db"
 """For the workers of one machine that are started in the same folder."""
@@ -46,6 +46,7 @@ def job_of(
     stop_seconds: float = 30,
     go_on_after_gaps: bool = False,
     wire: str = "json",
+    change_of: ChangeOf | None = None,
     region: str | None = None,
     endpoint_url: str | None = None,
     profile: str | None = None,
@@ -76,6 +77,7 @@ def job_of(
             Access(region, lease_endpoint_url, profile, role_arn, external_id),
         ),
         consumer=pickled(consumer),
+        change_of=None if change_of is None else pickled(change_of),
         start=LATEST if ephemeral else start_at(start),
         times=LeaseTimes(lease_seconds=lease_seconds, checkpoint_seconds=checkpoint_seconds),
         limits=PipelineLimits(batch_records=batch_records),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from shardline.consumer.launch_options import job_of
 from shardline.spark.workers import start_workers, with_its_module
+from shardline.tables.consumers import change_reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,6 +43,7 @@ def consume(
         app=app,
         lease_table=lease_table,
         start=start,
+        change_of=change_reader(consumer, stream),
         **options,
     )
     return start_workers(spark() if callable(spark) else spark, job, tasks)

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypedDict, TypeVar
 
 from shardline.errors import ItemMismatch
+from shardline.tables.shapes import Shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from shardline.core.gaps import Gap
     from shardline.services.records import DynamoDBRecord
     from shardline.streams.stream import Stream
-    from shardline.tables.shapes import Shape
     from shardline.tables.snapshot import TableSnapshot
 
 T = TypeVar("T")
@@ -186,24 +186,44 @@ class ChangeStream(Generic[T]):
 
     def _change_of(self, record: DynamoDBRecord) -> Change[T]:
         try:
-            return self._read(record)
+            return read_change(self._shape, record)
         except ItemMismatch:
             self._records.put_back()
             raise
 
-    def _read(self, record: DynamoDBRecord) -> Change[T]:
-        keys, new, old = record.keys, record.new, record.old
-        return {
-            "key": self._shape.read_keys(keys),
-            "new": None if new is None else self._shape.read(new, keys),
-            "old": None if old is None else self._shape.read(old, keys),
-            "meta": {
-                "created_at": record.arrived_at,
-                "event": {
-                    "id": record.event_id,
-                    "type": record.event_name.lower(),
-                    "version": record.event_version,
-                },
-                "sequence_number": record.sequence_number,
+
+def read_change(shape: Shape[T], record: DynamoDBRecord) -> Change[T]:
+    """Return a record as a typed change. Raises an `ItemMismatch` that names item and field."""
+    keys, new, old = record.keys, record.new, record.old
+    return {
+        "key": shape.read_keys(keys),
+        "new": None if new is None else shape.read(new, keys),
+        "old": None if old is None else shape.read(old, keys),
+        "meta": {
+            "created_at": record.arrived_at,
+            "event": {
+                "id": record.event_id,
+                "type": record.event_name.lower(),
+                "version": record.event_version,
             },
-        }
+            "sequence_number": record.sequence_number,
+        },
+    }
+
+
+class ChangeReader(Generic[T]):
+    """Reads records as changes of a model, in whichever process it is unpickled."""
+
+    def __init__(self, model: type[T], table: str) -> None:
+        self._model = model
+        self._table = table
+        self._shape: Shape[T] | None = None
+
+    def __call__(self, record: DynamoDBRecord) -> Change[T]:
+        """Return a record as a typed change."""
+        if self._shape is None:
+            self._shape = Shape(self._model, self._table)
+        return read_change(self._shape, record)
+
+    def __reduce__(self) -> tuple[type[ChangeReader[T]], tuple[type[T], str]]:
+        return ChangeReader, (self._model, self._table)

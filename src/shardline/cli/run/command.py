@@ -124,6 +124,7 @@ def run(
     loaded = load_consumer(consumer)
     from shardline.cli.run.checks import require_metrics, require_stream, require_table
     from shardline.consumer.launch_options import job_of
+    from shardline.tables.consumers import change_reader
 
     job = job_of(
         loaded,
@@ -145,6 +146,7 @@ def run(
         region=region,
         endpoint_url=endpoint_url,
         profile=profile,
+        change_of=change_reader(loaded, stream),
     )
     place = Place(region=region, endpoint_url=endpoint_url, profile=profile)
     require_metrics(metrics_port)
