@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from shardline.services.calls import Patience
 from shardline.services.cursor import ShardCursor
 from shardline.services.dynamodb_streams import DynamoDBStream
 from shardline.services.kinesis import KinesisStream
+from shardline.services.listing import gone_shards
 from tests.contract.reading import rows_of, rows_to_end
 
 if TYPE_CHECKING:
@@ -382,3 +384,22 @@ def test_the_children_of_a_table_s_shard_are_listed_without_the_others(world: Wo
     assert children
     assert {child.parents for child in children} == {(parent.id,)}
     assert [request["ShardFilter"]["ShardId"] for request in asked] == [parent.id]
+
+
+@pytest.mark.case("Y-06")
+def test_many_parents_that_expired_cost_one_call_each_and_one_description(world: World) -> None:
+    stream = world.stream("orders", shards=40)
+    parents = [shard.id for shard in stream.list_shards()]
+    world.producer.update_shard_count(
+        StreamName="orders", TargetShardCount=80, ScalingType="UNIFORM_SCALING"
+    )
+    world.clock.advance(49 * 3600)
+    children = [shard.id for shard in stream.list_shards()]
+    assert not set(parents) & set(children)
+    calls: Counter[str] = Counter()
+    stream._calls._client.meta.events.register(
+        "before-call.kinesis", lambda model, **_: calls.update([model.name])
+    )
+    assert gone_shards(stream, [*parents, children[0]]) == set(parents)
+    assert calls["GetShardIterator"] == 41
+    assert calls["DescribeStreamSummary"] < 10  # at most one each 2 s, and one of each thread

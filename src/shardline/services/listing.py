@@ -52,8 +52,8 @@ def gone_shards(service: StreamService, shard_ids: Collection[str]) -> frozenset
     Missing from a listing is not gone. Each shard costs one call, and several are made at once.
     A shard younger than the retention cannot be gone, whatever is answered: `core.gaps` judges.
     """
-    if not shard_ids:
-        return frozenset()
+    if len(shard_ids) <= 1:
+        return frozenset(shard_id for shard_id in shard_ids if not service.has_shard(shard_id))
     with ThreadPoolExecutor(min(_CALLS_AT_ONCE, len(shard_ids))) as threads:
         found = threads.map(service.has_shard, shard_ids)
         return frozenset(

@@ -12,6 +12,7 @@ from shardline.core.gaps import gap_at
 from shardline.core.merging import merge
 from shardline.core.positions import AtTime, Latest
 from shardline.errors import GapError, ShardNotFound
+from shardline.services.listing import gone_shards
 from shardline.services.records import position_of
 from shardline.streams.inline_executor import InlineExecutor
 from shardline.streams.pins import find_last
@@ -273,10 +274,9 @@ class StreamMerger:
         """Open the shards that may be read now. An unlisted parent is looked up by its id."""
         lineage = self.ledger.lineage()
         missing = [s for s in lineage.undiscovered if s not in self._buffers]
-        for shard_id in missing:
-            if not self._service.has_shard(shard_id):
-                self.ledger.gone.add(shard_id)
-        if not self.ledger.gone.isdisjoint(missing):
+        gone = gone_shards(self._service, missing)
+        if gone:
+            self.ledger.gone |= gone
             lineage = self.ledger.lineage()
         for shard_id in lineage.gaps:
             self._report_expired(shard_id)
