@@ -128,6 +128,8 @@ class Pipeline:
         self._quiet_since: float | None = None
         self._go_on_after_gaps = go_on_after_gaps
         self._gaps = GapWatch(service, start.key.shard_id, start.checkpoint, start.as_of)
+        self._unjudged: Page | None = None
+        """A page that was read, while it is not known yet whether a gap is before it."""
         self._watermark = Watermark[Chunk]()
         self._queues: list[deque[_Part]] = [deque() for _ in range(self.lanes)]
         self._busy_lanes = 0
@@ -198,11 +200,14 @@ class Pipeline:
 
     def _read(self, cursor: ShardCursor, demand: int) -> Steps[Page | Gap | Verdict]:
         """Read a page; return a gap before it instead, or what to do about a refused place."""
-        try:
-            page = yield from cursor.read_steps(demand)
-        except PositionTrimmed:
-            return (yield from self._gaps.at_refusal())
+        if self._unjudged is None:
+            try:
+                self._unjudged = yield from cursor.read_steps(demand)
+            except PositionTrimmed:
+                return (yield from self._gaps.at_refusal())
+        page = self._unjudged  # kept if the next call fails: the cursor is past it
         gap = yield from self._gaps.before_page(page)
+        self._unjudged = None
         if gap is not None:
             return gap
         if "partitionKey" in page.records.schema.names:

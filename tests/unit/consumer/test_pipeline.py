@@ -304,6 +304,15 @@ def test_the_policy_halts_the_shard() -> None:
     assert stage.reports(Acknowledged) == []
 
 
+def test_a_page_is_kept_while_the_question_about_a_gap_before_it_fails() -> None:
+    stage = Stage()
+    put(stage, 0, 3)
+    stage.twin.account.faults.add("throttle", "DescribeStreamSummary", times=2)
+    stage.start(stage.shard_ids[0])
+    stage.run(5)
+    assert stage.processed() == numbers(0, 3)
+
+
 @pytest.mark.req("K-02")
 def test_a_place_that_expired_halts_the_shard_and_names_the_gap() -> None:
     stage = Stage()
