@@ -86,6 +86,10 @@ class World:
     def clock(self) -> Clock:
         return self.twin.clock
 
+    def sleep(self, seconds: float) -> None:
+        """Let time pass: at least a millisecond, which is what the clock counts."""
+        self.clock.advance(max(0.001, seconds))
+
     def _open(self) -> list[str]:
         return [shard.id for shard in self.twin.list_shards() if not shard.closed]
 
@@ -335,7 +339,7 @@ class Query:
         reader = RangeReader(
             self.world.service, item, lambda _, page: found.append(page), clock=self._now
         )
-        run(reader.read_steps(), sleep=self.world.clock.advance)
+        run(reader.read_steps(), sleep=self.world.sleep)
         return found
 
     def _tell_commit(self, shard_id: str, item: Range) -> None:

@@ -1,4 +1,4 @@
-"""Where reading begins in each shard: at a first start, and for shards that appear later."""
+"""Where reading starts in each shard: at a first start, and in shards that appear later."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """Where to begin in each shard, and which shards are behind us without being read."""
+    """Where to start in each shard, and which shards count as drained without being read."""
 
     positions: Mapping[str, Position]
     skipped: frozenset[str]
 
 
 def begin(listed: Collection[Shard], start: TrimHorizon | Latest | AtTime) -> Beginning:
-    """Resolve the start of a consumer that has never run, once and for all.
+    """Resolve the start of a consumer that has never run.
 
-    From "latest", closed shards are skipped, open ones begin behind their newest record, and a
-    child that is listed beside its still open parent begins at its own beginning: all of it
-    was written after the parent's latest record.
+    From "latest", closed shards are skipped, open ones start after their newest record, and a
+    child that is listed beside its still open parent starts at its beginning: all of it was
+    written after the parent's latest record.
     """
     if not isinstance(start, Latest):
         return Beginning({shard.id: start for shard in listed}, frozenset())
@@ -43,20 +43,43 @@ def begin(listed: Collection[Shard], start: TrimHorizon | Latest | AtTime) -> Be
 def begin_later(
     listed: Collection[Shard], known: AbstractSet[str], start: TrimHorizon | Latest | AtTime
 ) -> Beginning:
-    """Tell where to begin in shards that were not listed when the consumer began.
+    """Return where to start in shards that were not listed when the consumer started.
 
-    They begin at their beginning, whatever the start was: "latest" is never resolved again. The
-    one exception is an ancestor of a known shard that shows up late in a listing, which a
-    consumer that began later than the horizon has left behind.
+    Those that descend from a known shard start at their beginning, whatever the start was:
+    "latest" is never resolved again. Any other was missing from the first listing. After a start
+    at a time it is read from that time on, which its own records decide. After "latest", an
+    ancestor of a known shard is skipped: its records are older than the start.
     """
     strangers = [shard for shard in listed if shard.id not in known]
     if isinstance(start, TrimHorizon):
         return Beginning({shard.id: TRIM_HORIZON for shard in strangers}, frozenset())
-    behind_us = _ancestors(listed, known)
+    ancestors = _ancestors(listed, known)
+    if isinstance(start, Latest):
+        return Beginning(
+            {shard.id: TRIM_HORIZON for shard in strangers if shard.id not in ancestors},
+            frozenset(shard.id for shard in strangers if shard.id in ancestors),
+        )
+    parents = {shard.id: shard.parents for shard in listed}
     return Beginning(
-        {shard.id: TRIM_HORIZON for shard in strangers if shard.id not in behind_us},
-        frozenset(shard.id for shard in strangers if shard.id in behind_us),
+        {
+            shard.id: TRIM_HORIZON if _descends(shard.id, parents, known) else start
+            for shard in strangers
+        },
+        frozenset(),
     )
+
+
+def _descends(shard_id: str, parents: Mapping[str, Iterable[str]], known: AbstractSet[str]) -> bool:
+    """Return true if a shard has an ancestor that is known."""
+    frontier, seen = list(parents.get(shard_id, ())), set[str]()
+    while frontier:
+        ancestor = frontier.pop()
+        if ancestor in known:
+            return True
+        if ancestor not in seen:
+            seen.add(ancestor)
+            frontier.extend(parents.get(ancestor, ()))
+    return False
 
 
 def _ancestors(listed: Iterable[Shard], of: AbstractSet[str]) -> frozenset[str]:

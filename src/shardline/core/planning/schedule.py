@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 POLL_SECONDS: Final = 0.3
 """How often a shard is read near its tip: it gives five reads a second to all its readers."""
 
+SILENT_POLL_SECONDS: Final = 0.1
+"""How often a shard is read that gives empty pages, where the service never names its tip and
+somebody waits for it."""
+
 _POLLS_PER_SECOND: Final = 200
 """Of all shards together: with more of them each is read less often."""
 
@@ -90,6 +94,8 @@ def query_delay(tip: Tip, query: Query, *, idle: bool, bookmark: bool, shards: i
     """
     polls = max(POLL_SECONDS, shards / _POLLS_PER_SECOND)
     match query.kind:
+        case Kind.FORWARD if tip.search.silent_since is not None and query.until is not None:
+            return SILENT_POLL_SECONDS
         case Kind.FORWARD if tip.at_tip or tip.search.silent_since is not None:
             return polls
         case Kind.FORWARD | Kind.TIME if tip.found and not idle:

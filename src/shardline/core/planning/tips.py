@@ -44,7 +44,7 @@ FORWARD_RECORDS: Final = 1_000
 AHEAD_RECORDS: Final = 5_000
 """How far to read ahead of the executors where the service finds no times."""
 
-SILENCE: Final = timedelta(seconds=10)
+SILENCE: Final = timedelta(seconds=30)
 """How long a service that never names its tip must give nothing but empty pages to count as read
 to the tip. That bounds a wait, and the age of an idle place; no record is given up for it."""
 

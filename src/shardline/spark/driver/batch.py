@@ -13,6 +13,7 @@ from shardline.core.gaps import Evidence
 from shardline.core.lineage import trace
 from shardline.core.offsets import Offset, Range
 from shardline.core.planning.events import Refused
+from shardline.core.planning.schedule import POLL_SECONDS, SILENT_POLL_SECONDS
 from shardline.core.planning.service_clock import ServiceClock
 from shardline.core.planning.state import state_after
 from shardline.core.planning.tips import Answer, Bounds, Kind, Tip
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
 _THREADS: Final = 16
 _SHARDS_PER_TASK: Final = 1
-_POLL_SECONDS: Final = 0.25
 
 
 class ShardedReader(DataSourceReader):
@@ -149,10 +149,10 @@ class _Search:
                 self._service_clock.told(event.service_time, self._clock())
                 tip.answered(event, bounds)
                 if not event.rows and query.kind is Kind.FORWARD and event.behind_ms is None:
-                    yield Pause(_POLL_SECONDS)
+                    yield Pause(SILENT_POLL_SECONDS)
             elif isinstance(event, Refused):
                 self._refuse(event, tip)
-                yield Pause(_POLL_SECONDS)
+                yield Pause(POLL_SECONDS)
         if not tip.found:
             return None
         after, end, _ = tip.take()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -43,8 +43,11 @@ if TYPE_CHECKING:
 
     from shardline.services.port import Page, StreamService
 
-CALLS_PER_SECOND: Final = 4.0
+_QUOTA: Final = Quota(calls_per_second=4.0)
 """The most reads of one shard that planning makes in a second, of the five that it gives."""
+
+_QUOTA_WITHOUT_TIMES: Final = Quota(calls_per_second=10.0, page_records=1_000)
+"""DynamoDB Streams names no number of calls."""
 
 _PIN_RECORDS: Final = 1_000
 _REFUSED_SECONDS: Final = 0.25
@@ -55,7 +58,7 @@ _BEFORE: Final = timedelta(seconds=1)
 class _ShardCalls:
     """What is kept of one shard between calls. Losing it costs calls, never records."""
 
-    pace: ShardPace = field(default_factory=lambda: ShardPace(Quota(CALLS_PER_SECOND)))
+    pace: ShardPace
     forward: ShardCursor | None = None
     probe: tuple[Query, ShardCursor] | None = None
     bookmark: str | None = None
@@ -120,10 +123,17 @@ class Orders:
         except ShardNotFound:
             return Evidence.GONE
 
+    def _calls_of(self, shard_id: str) -> _ShardCalls:
+        calls = self._shards.get(shard_id)
+        if calls is None:
+            quota = _QUOTA if self._service.finds_times else _QUOTA_WITHOUT_TIMES
+            calls = self._shards[shard_id] = _ShardCalls(ShardPace(quota))
+        return calls
+
     # --- queries ------------------------------------------------------------------------------
 
     def _query(self, query: Query) -> Steps[Event]:
-        calls = self._shards.setdefault(query.shard_id, _ShardCalls())
+        calls = self._calls_of(query.shard_id)
         try:
             match query.kind:
                 case Kind.SET_BOOKMARK:
@@ -179,7 +189,7 @@ class Orders:
 
     def _pin(self, shard_id: str) -> Steps[Place]:
         """Turn "latest" into a place that lasts: after the newest record, or at a time."""
-        calls = self._shards.setdefault(shard_id, _ShardCalls())
+        calls = self._calls_of(shard_id)
         bookmark = self._cursor(shard_id, LATEST, calls)
         page = yield from self._first_page(bookmark, 1)
         if page.records.num_rows:  # arrived since the bookmark was set
