@@ -133,10 +133,11 @@ class Listing:
 class Fleet:
     """Workers that all start within one second, and then tick and work for ever."""
 
-    def __init__(self, shards: int, workers: int, seed: int = 1) -> None:
+    def __init__(self, shards: int, workers: int, seed: int = 1, *, busy: bool = True) -> None:
         self.now = 0.0
         self.table = CountingTable()
         self.shards = shards
+        self._busy = busy
         self.dead: set[int] = set()
         self.tick_seconds: list[float] = []
         """The CPU time of every tick that ended."""
@@ -186,6 +187,19 @@ class Fleet:
         """Say whether every shard has an owner that lives, and all have the same or one more."""
         held = self.held()
         return sum(held) == self.shards and held[-1] - held[0] <= 1
+
+    def longest_unowned(self, seconds: float) -> float:
+        """Let time pass; return the longest time that a shard was without an owner that lives."""
+        since: dict[str, float] = {}
+        longest, end = 0.0, self.now + seconds
+        while self.now < end:
+            live = {w.owner for i, w in enumerate(self.workers) if i not in self.dead}
+            rows = MemoryLeaseTable.scan_rows(self.table, "app", "orders", None, self.shards).rows
+            unowned = [row.shard_id for row in rows if row.lease_owner not in live]
+            since = {i: since.get(i, self.now) for i in unowned}
+            longest = max(longest, *(self.now - at for at in since.values()), 0.0)
+            self.run_until(self.now + 0.5)
+        return longest
 
     def run_until_owned(self, most_seconds: float) -> float:
         """Return how long it took until every shard had an owner that lives."""
@@ -261,7 +275,7 @@ class Fleet:
         for shard_id, lease in worker.held().items():
             if lease.finishing:
                 worker.finish(shard_id, lease.epoch)
-            else:
+            elif self._busy:
                 worker.checkpoint(shard_id, lease.epoch, position)
 
 

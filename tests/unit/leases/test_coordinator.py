@@ -12,6 +12,8 @@ from shardline.core.leasing.parked_keys import MOST_PARKED_KEYS, ParkedKey
 from shardline.core.leasing.times import LeaseTimes
 from shardline.errors import LeaseLost
 from shardline.leases.coordinator import Coordinator, TooManyParkedKeys
+from shardline.leases.memory import MemoryLeaseTable
+from shardline.services.clock import boot_seconds
 from tests.unit.leases.stage import SPACE, Notes, Stage, after
 
 if TYPE_CHECKING:
@@ -116,6 +118,19 @@ def test_a_worker_may_call_back_from_its_own_lock() -> None:
         coordinator.leave()
 
 
+@pytest.mark.case("X-29")
+def test_the_clock_of_leases_counts_the_time_that_a_machine_sleeps() -> None:
+    worker = Coordinator(
+        MemoryLeaseTable(),
+        Stage().listing,  # type: ignore[arg-type] # it need not read
+        *SPACE,
+        "a",
+    )
+    assert worker._member.clock is boot_seconds
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        assert abs(boot_seconds() - time.clock_gettime(time.CLOCK_BOOTTIME)) < 60
+
+
 @pytest.mark.req("K-15")
 def test_two_workers_of_one_name_are_two_owners() -> None:
     stage = Stage(shards=1)
@@ -123,7 +138,7 @@ def test_two_workers_of_one_name_are_two_owners() -> None:
     assert first.owner != second.owner
 
 
-@pytest.mark.case("X-36")
+@pytest.mark.case("X-29", "X-36")
 def test_a_lost_lease_is_told_before_anything_else_of_that_shard() -> None:
     stage, notes = Stage(shards=1), Notes()
     stage.worker("a", work=notes)

@@ -101,7 +101,7 @@ class FreeLeases:
         all of them and rarely reach for the same.
         """
         patient = len(ledger.owned.get(self._me, ())) > level
-        patience_seconds = self._lease_seconds * (2 if patient else 1)
+        patience_seconds = self._lease_seconds * (1 if patient else 0.5)
         left = [i for i in common if now - self.since[i] >= patience_seconds]
         part = max(_LEFT_AT_ONCE, -(-len(left) // workers))
         return sorted(left, key=lambda i: _scattered(f"{self._me} {i}"))[:part]
