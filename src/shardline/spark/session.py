@@ -10,6 +10,8 @@ from shardline.errors import optional_import
 from shardline.spark.java import java_home
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
 
 SETTINGS: Final = {
@@ -26,6 +28,12 @@ SETTINGS: Final = {
 }
 """Measured together: a batch of one row costs 35 to 50 ms with them, 144 to 250 ms without."""
 
+LOCAL_SETTINGS: Final = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+"""With a local master, nobody outside this machine needs to reach Spark's ports."""
+
 
 def session(app_name: str = "shardline", master: str = "local[*]", **settings: str) -> SparkSession:
     """Return a session for streaming in small batches; your own settings win over ours.
@@ -38,7 +46,12 @@ def session(app_name: str = "shardline", master: str = "local[*]", **settings: s
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ["JAVA_HOME"] = str(java_home())
     builder = SparkSession.builder.appName(app_name).master(master)
-    chosen = SETTINGS | {name.replace("__", "."): value for name, value in settings.items()}
-    for name, value in chosen.items():
+    for name, value in settings_for(master, settings).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def settings_for(master: str, settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of a session with this master, the user's own above ours."""
+    ours = SETTINGS | (LOCAL_SETTINGS if master.startswith("local") else {})
+    return ours | {name.replace("__", "."): value for name, value in settings.items()}
