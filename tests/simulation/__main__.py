@@ -1,4 +1,4 @@
-"""Run many seeds, or one that failed: `python -m tests.simulation --seeds 2000 | --seed 17`."""
+"""Run many seeds, or one that failed: `python -m tests.simulation --seeds 2000 | SEED`."""
 
 # ruff: noqa: T201 - it prints its report
 
@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import secrets
 import sys
 import time
 
@@ -14,32 +15,38 @@ from tests.simulation.world import shrink, simulate
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=2000, help="how many seeds to run")
+    parser.add_argument("only", nargs="?", type=int, metavar="SEED", help="replay only this one")
+    parser.add_argument("--seeds", type=int, default=300, help="how many seeds to run")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
-    parser.add_argument("only", nargs="?", type=int, metavar="SEED", help="the same as --seed")
-    parser.add_argument("--seed", type=int, help="run only this one, and tell its story")
+    parser.add_argument("--fresh", action="store_true", help="begin at a seed nobody ran before")
+    parser.add_argument("--seconds", type=float, help="stop after this much time")
     parser.add_argument("--keep-going", action="store_true", help="list all failing seeds")
     chosen = parser.parse_args()
     logging.disable(logging.CRITICAL)
-    only = chosen.only if chosen.seed is None else chosen.seed
-    if only is not None:
-        return _tell(only)
-    began, virtual, failed, repeated, stale, delivered = time.process_time(), 0.0, 0, 0, 0, 0
-    for seed in range(chosen.first, chosen.first + chosen.seeds):
+    if chosen.only is not None:
+        return _tell(chosen.only)
+    first = secrets.randbelow(10**12) if chosen.fresh else chosen.first
+    print(f"seeds {first} to {first + chosen.seeds - 1}", flush=True)
+    began, ran, failed, events, virtual, longest = time.monotonic(), 0, 0, 0, 0.0, 0.0
+    delivered = repeated = stale = 0
+    for seed in range(first, first + chosen.seeds):
         outcome = simulate(seed)
-        virtual += outcome.seconds
+        ran += 1
+        virtual, events = virtual + outcome.seconds, events + outcome.events
         delivered, repeated = delivered + outcome.delivered, repeated + outcome.repeated
-        stale += outcome.stale
+        stale, longest = stale + outcome.stale, max(longest, outcome.healed_after)
         if outcome.failure:
             failed += 1
-            print(f"seed {seed}: {outcome.failure}")
+            print(f"seed {seed}: {outcome.failure}", flush=True)
             if not chosen.keep_going:
                 return _tell(seed)
-    spent = time.process_time() - began
+        if chosen.seconds is not None and time.monotonic() - began > chosen.seconds:
+            break
+    spent = time.monotonic() - began
     print(
-        f"{chosen.seeds} seeds, {failed} failed: {delivered} delivered, {repeated} repeated,"
-        f" {stale} stale; {virtual / 3600:.1f} h of virtual time in {spent:.1f} s of CPU "
-        f"({chosen.seeds / spent:.1f} seeds a second)"
+        f"{ran} seeds, {failed} failed: {delivered} records delivered, {repeated} repeated, "
+        f"{stale} stale; {events} events in {virtual / 3600:.1f} h of virtual time; healed within "
+        f"{longest:.1f} lease times; {spent:.1f} s ({ran / spent:.1f} seeds a second)"
     )
     return 1 if failed else 0
 
@@ -47,7 +54,7 @@ def main() -> int:
 def _tell(seed: int) -> int:
     outcome = simulate(seed)
     if not outcome.failure:
-        print(f"seed {seed}: all promises kept")
+        print(f"seed {seed}: all promises kept, healed after {outcome.healed_after:.1f} leases")
         return 0
     shrunk = shrink(outcome)
     print(

@@ -74,8 +74,8 @@ class Calls:
 
     def perform(self, process: Process, call: Call, done: Done) -> None:
         function = getattr(call, "func", call)
-        target = getattr(function, "__self__", None)
-        arguments = getattr(call, "args", ())
+        target: Any = getattr(function, "__self__", None)
+        arguments: tuple[Any, ...] = getattr(call, "args", ())
         if isinstance(target, MemoryLeaseTable):
             self._remote(process, call, done, "table", "", self._network.table_deadline)
         elif isinstance(target, KinesisTwin):
@@ -126,7 +126,9 @@ class Calls:
             clockwork.after(deadline, partial(done, None, no_answer))
         elif random.random() < 0.2:
             back = 0.02 * random.random()
-            clockwork.after(there, partial(_make, call, partial(_later, clockwork.after, back, done)))
+            clockwork.after(
+                there, partial(_make, call, partial(_later, clockwork.after, back, done))
+            )
         else:
             clockwork.after(there, partial(_make, call, done))
 

@@ -75,7 +75,7 @@ def choose_knobs(random: Random, *, peaceful: bool) -> Knobs:
         batch_records=random.choice((1, 3, 1000)),
         read_ahead_records=random.choice((1, 5, 1000)),
         memory_bytes=random.choice((100, 10_000, 10_000_000)),
-        poll_seconds=random.choice((0.25, 1.0, 1.0)),
+        poll_seconds=random.choice((0.25, 1.0, 2.0)),
         stall_seconds=3 * lease_seconds,
         silence_seconds=3 * lease_seconds,
         stop_seconds=random.choice((2.0, 10.0)) if not peaceful else 10.0,

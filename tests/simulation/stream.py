@@ -9,9 +9,9 @@ from shardline.core.promise import RecordRef
 from shardline.core.shards import HASH_SPACE_END
 from shardline.local.kinesis.resharding import merge_shards, split_shard
 from shardline.local.kinesis.sequences import parse_sequence
-from shardline.local.kinesis.twin import KinesisTwin
 from shardline.local.refusals import Refusal
 from tests.simulation.clockwork import ServiceClock
+from tests.simulation.fast_twin import FastTwin
 from tests.simulation.history import Excused, ShardOpened, Wrote
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class SimStream:
         self, name: str, clockwork: Clockwork, random: Random, history: History, shards: int
     ) -> None:
         self.name = name
-        self.twin = KinesisTwin(shards, name=name, clock=ServiceClock(clockwork))
+        self.twin = FastTwin(shards, name=name, clock=ServiceClock(clockwork))
         self._random = random
         self._history = history
         self._known: set[str] = set()
@@ -74,7 +74,7 @@ class SimStream:
 
     def put(self) -> None:
         state = self.state
-        if state is None or not state.shards:
+        if state is None or not state.shards or state.status == "DELETING":
             return
         self._sync()
         key = self._random.randrange(_KEYS)

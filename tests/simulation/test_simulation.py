@@ -1,20 +1,31 @@
-"""Some seeds on every run of the tests; `make simulate` and CI run thousands."""
+"""Some seeds on every run of the tests; `python -m tests.simulation` runs any number."""
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.simulation.bugs import BUGS, Bug
-from tests.simulation.world import shrink, simulate
+from tests.simulation.world import simulate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _REPLAY = """
 from tests.simulation.world import simulate
 print([simulate(seed) for seed in range(3)])
 """
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
 
 
 @pytest.mark.req("K-06", "K-07", "K-08", "K-11", "K-30", "K-45", "K-47", "K-48", "K-52", "K-53")
@@ -23,7 +34,7 @@ print([simulate(seed) for seed in range(3)])
     "W-01", "W-02", "W-03", "W-04", "W-05", "W-06", "W-07", "W-08", "W-09", "W-10", "W-11",
     "W-12", "W-13", "W-14", "W-15", "W-16", "W-17", "W-18",
 )  # fmt: skip
-@pytest.mark.parametrize("first", range(0, 100, 20))
+@pytest.mark.parametrize("first", range(0, 60, 20))
 def test_every_promise_is_kept_whatever_fails(first: int) -> None:
     for seed in range(first, first + 20):
         outcome = simulate(seed)
@@ -46,19 +57,4 @@ def test_a_seed_replays_exactly_in_every_process() -> None:
 def test_faults_make_repeats_and_stale_deliveries_or_the_simulation_proves_nothing() -> None:
     outcomes = [simulate(seed) for seed in range(20)]
     assert sum(outcome.repeated for outcome in outcomes) > 0
-    assert sum(outcome.stale for outcome in outcomes) > 0
-    assert {fault.kind for outcome in outcomes for fault in outcome.faults} >= {"crash", "pause"}
-
-
-@pytest.mark.parametrize(
-    "bug",
-    [bug for bug in BUGS if bug.case in {"W-02", "W-15", "L-04", "L-08"}],
-    ids=lambda b: b.what,
-)
-def test_a_known_bug_is_caught_and_its_story_is_short(bug: Bug) -> None:
-    with bug.installed():
-        caught = next(outcome for outcome in map(simulate, range(50)) if outcome.failure)
-        shrunk = shrink(caught)
-    assert shrunk.failure
-    assert len(shrunk.faults) <= len(caught.faults)
-    assert "create s0" in shrunk.story
+    assert {fault.kind for outcome in outcomes for fault in outcome.faults} >= {"crash", "deploy"}

@@ -57,8 +57,11 @@ def stream_of(batch: ShardBatch) -> str:
 class UserCode:
     """How long calls of the consumer take, and which of them fail or hang."""
 
-    def __init__(self, random: Random, seconds: float, failure_rate: float) -> None:
+    def __init__(
+        self, random: Random, seconds: float, failure_rate: float, hang_seconds: float
+    ) -> None:
         self._random = random
+        self._hang_seconds = hang_seconds
         self._seconds = seconds
         self._failure_rate = failure_rate
         self._failed_in_a_row = 0
@@ -66,7 +69,7 @@ class UserCode:
         self._running: dict[tuple[Process, str], int] = {}
 
     def hang_next(self, worker: str) -> None:
-        """Let the next call in a process of this worker never return."""
+        """Let the next call in a process of this worker not return for long."""
         self._hanging.add(worker)
 
     def heal(self) -> None:
@@ -79,6 +82,7 @@ class UserCode:
             done = self._counted(process, call, done)
             if process.name in self._hanging:
                 self._hanging.discard(process.name)
+                process.after(self._hang_seconds, partial(_make, call, done))
                 return
             if self._fails():
                 # It may have done part of its work before it failed.

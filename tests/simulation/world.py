@@ -89,7 +89,10 @@ class World:
         self.table = SimTable(self.streams, self.history, self.random)
         self.table.now = lambda: self.clockwork.now
         self.network = Network(self.random, min(3.0, knobs.lease_seconds / 3), 5.0)
-        self.user = UserCode(self.random, knobs.work_seconds, knobs.failure_rate)
+        self.user = UserCode(
+            self.random, knobs.work_seconds, knobs.failure_rate,
+            hang_seconds=knobs.stall_seconds * random.choice((0.8, 1.5, 2.5)),
+        )  # fmt: skip
         self.calls = Calls(self.network, self.user)
         self.story: list[str] = []
         self.judgement = Judgement(self)
@@ -179,9 +182,7 @@ class World:
         numbers = batch.arrow.column("sequenceNumber").to_pylist()
         refs = [stream.ref(key, number) for key, number in zip(keys, numbers, strict=True)]
         shard = stream.named(batch.shard_id, refs[0][0])
-        self.history.add(
-            Delivered(shard, batch.fence, tuple(ref for _, ref in refs), owner)
-        )
+        self.history.add(Delivered(shard, batch.fence, tuple(ref for _, ref in refs), owner))
 
     # --- faults -----------------------------------------------------------------------------
 
@@ -301,9 +302,9 @@ class World:
     def _story(self) -> str:
         lines = [str(self.knobs), *self.story]
         for worker in self.workers:
-            for coordinator in worker.coordinators.values():
+            for stream_name, coordinator in worker.coordinators.items():
                 state = "up" if worker.up else "down"
-                lines.append(f"--- {coordinator.owner} on {coordinator.state.heartbeat._beat.stream_name}, {state}")
+                lines.append(f"--- {coordinator.owner} on {stream_name}, {state}")
                 lines.append(coordinator.state.log.lines())
         return "\n".join(lines)
 

@@ -178,3 +178,15 @@ def test_user_records_of_one_aggregated_record_have_places_of_their_own() -> Non
     checker.delivered("s", Fence(0, 1), [RecordRef("k", 5, 2)])
     checker.checkpointed("s", 0, 5)
     assert checker.verdict().kept
+
+
+def test_what_came_after_a_checkpoint_that_was_set_back_may_come_again(
+    split: PromiseChecker,
+) -> None:
+    split.delivered("shard0", Fence(1), refs("A1 B1 A2 B2 A3 B3"))
+    split.checkpointed("shard0", 1, None)
+    split.rewound("shard0", refs("A2")[0].sequence)
+    split.delivered("shard0", Fence(2), refs("B2 A3 B3"))
+    assert not breaches(split)
+    split.delivered("shard0", Fence(3), refs("A1"))
+    assert breaches(split) == {Breach.REPLAYED_CHECKPOINTED}
