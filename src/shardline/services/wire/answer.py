@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
+import pyarrow as pa
 
 from shardline.core.shards import SEQUENCE_DIGITS
+from shardline.services.wire.spans import are_digits, offsets_and_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import pyarrow as pa
 
     from shardline.core.shards import Shard
 
@@ -43,11 +44,12 @@ def guarded(decode: Callable[[bytes], RecordsAnswer], body: bytes) -> RecordsAns
         raise msgspec.DecodeError(f"{type(error).__name__}: {error}") from error
 
 
-def require_digits(numbers: list[str]) -> None:
-    """Raise `msgspec.DecodeError` unless every sequence number is of digits."""
-    joined = "".join(numbers)
-    sizes = set(map(len, numbers))
-    if numbers and not (joined.isascii() and joined.isdigit() and 0 not in sizes):
-        raise msgspec.DecodeError("a sequence number is not of digits")
-    if sizes and max(sizes) > SEQUENCE_DIGITS:
-        raise msgspec.DecodeError("a sequence number is too long")
+def number_column(numbers: list[str]) -> pa.Array:
+    """Return a column of sequence numbers. Raises `msgspec.DecodeError` for what is none."""
+    column = pa.array(numbers, pa.string())
+    if numbers:
+        offsets, text = offsets_and_bytes(column)
+        sizes = np.diff(offsets)
+        if not are_digits(text) or sizes.min() == 0 or sizes.max() > SEQUENCE_DIGITS:
+            raise msgspec.DecodeError("a sequence number is not of digits")
+    return column

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from shardline.services.wire.answer import RecordsAnswer, guarded, require_digits
+from shardline.services.wire.answer import RecordsAnswer, guarded, number_column
 from shardline.services.wire.columns import DYNAMODB_COLUMNS, time_array
 
 _ABSENT: Final = msgspec.Raw()
@@ -48,8 +48,6 @@ def _decode(body: bytes) -> RecordsAnswer:
     answer = _DECODER.decode(body)
     records = answer.records
     changes = [record.dynamodb for record in records]
-    numbers = [change.sequence_number for change in changes]
-    require_digits(numbers)
     keys = _texts([change.keys for change in changes])
     if keys.null_count:
         raise msgspec.DecodeError("a change has no keys")
@@ -61,7 +59,7 @@ def _decode(body: bytes) -> RecordsAnswer:
             keys,
             _texts([change.old_image for change in changes]),
             _texts([change.new_image for change in changes]),
-            pa.array(numbers, pa.string()),
+            number_column([change.sequence_number for change in changes]),
             time_array((change.approximate_creation_date_time for change in changes), len(changes)),
             pa.array([change.size_bytes for change in changes], pa.int64()),
             _texts([record.user_identity for record in records]),

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from shardline.core.shards import Shard
 from shardline.services.wire import cbor
-from shardline.services.wire.answer import RecordsAnswer, guarded, require_digits
+from shardline.services.wire.answer import RecordsAnswer, guarded, number_column
 from shardline.services.wire.columns import KINESIS_COLUMNS, time_array
 from shardline.services.wire.descriptions import HashKeys  # noqa: TC001 - msgspec looks
 from shardline.services.wire.vectors_cbor import decode_alike_cbor
@@ -105,13 +105,11 @@ def _typed(body: bytes, decoder: msgspec.json.Decoder[Body]) -> Body:
 
 
 def _columns(records: list[_Record]) -> pa.RecordBatch:
-    numbers = [record.sequence_number for record in records]
-    require_digits(numbers)
     return pa.RecordBatch.from_arrays(
         [
             pa.array([record.partition_key for record in records], pa.string()),
             pa.array([record.data for record in records], pa.binary()),
-            pa.array(numbers, pa.string()),
+            number_column([record.sequence_number for record in records]),
             time_array((record.approximate_arrival_timestamp for record in records), len(records)),
         ],
         schema=KINESIS_COLUMNS,

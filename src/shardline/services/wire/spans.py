@@ -114,6 +114,18 @@ def texts(body: bytes, begins: Places, ends: Places) -> pa.Array:
     return copied_out(body, begins, ends).cast(pa.string())
 
 
+def offsets_and_bytes(values: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
+    """Return where the texts of an array begin and end, and their bytes; it must be no slice."""
+    _, offsets, data = values.buffers()
+    bounds = np.frombuffer(offsets, np.int32, len(values) + 1)
+    return bounds, np.frombuffer(data or b"", np.uint8, int(bounds[-1]))
+
+
+def are_digits(text: npt.NDArray[np.uint8]) -> bool:
+    """Return true if every byte is a decimal digit."""
+    return bool((text - np.uint8(_ZERO) <= _NINE - _ZERO).all())
+
+
 def digits(rows: npt.NDArray[np.uint8]) -> pa.Array:
     """Return rows of digits as texts. Raises `ValueError` for a row with anything else."""
     texts_ = np.ascontiguousarray(rows)

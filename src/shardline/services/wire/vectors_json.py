@@ -11,7 +11,6 @@ import re
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pybase64 import b64decode
@@ -20,8 +19,10 @@ from shardline.core.shards import SEQUENCE_DIGITS
 from shardline.services.wire.columns import KINESIS_COLUMNS, time_array
 from shardline.services.wire.spans import (
     Places,
+    are_digits,
     copied_out,
     digits,
+    offsets_and_bytes,
     places_of_each,
     stands_at,
     texts,
@@ -39,8 +40,7 @@ _PAD: Final = ord("=")
 _BACKSLASH: Final = ord("\\")
 _SPACE: Final = ord(" ")
 _DIGIT: Final = ord("A")
-_PLUS, _DOT, _ZERO, _NINE, _E = (np.uint8(byte) for byte in b"+.09e")
-_LOWER: Final = np.uint8(0x20)
+_ZERO, _NINE = (np.uint8(byte) for byte in b"09")
 
 
 class _Field(NamedTuple):
@@ -179,26 +179,23 @@ def _times(body: bytes, begins: Places, ends: Places) -> pa.Array:
 
 
 def _are_numbers(values: pa.Array) -> bool:
-    """Return true if Arrow accepts no more than JSON does: no "nan", "01", ".5" or "5."."""
-    offsets, text = _offsets_and_bytes(values)
+    """Return true if Arrow accepts no more of these than JSON does: no "01", ".5", "5." or "1.e5".
+
+    What is no number at all Arrow refuses, and "nan" and "inf" are no times.
+    """
+    offsets, text = offsets_and_bytes(values)
     starts, sizes = offsets[:-1], np.diff(offsets)
     if not sizes.all():
         return False
-    known = (text - _PLUS <= _NINE - _PLUS) | (text | _LOWER == _E)
-    leading_zero = (text[starts] == _ZERO) & (sizes > 1)
-    after_zero = text[starts[leading_zero] + 1]
-    after_dot = text[np.flatnonzero(text[:-1] == _DOT) + 1]
-    return bool(
-        known.all()
-        and _are_digits(text[starts])
-        and _are_digits(text[offsets[1:] - 1])
-        and _are_digits(after_dot)
-        and not (after_zero - _ZERO <= _NINE - _ZERO).any()
-    )
-
-
-def _are_digits(text: npt.NDArray[np.uint8]) -> bool:
-    return bool((text - _ZERO <= _NINE - _ZERO).all())
+    first = text[starts]
+    if not (are_digits(first) and are_digits(text[offsets[1:] - 1])):
+        return False
+    if first.min() == _ZERO:
+        second = text[starts[(first == _ZERO) & (sizes > 1)] + 1]
+        if (second - _ZERO <= _NINE - _ZERO).any():
+            return False
+    written = text.tobytes()
+    return not any(e in written and b"." + e in written for e in (b"e", b"E"))
 
 
 def _numbers(body: bytes, begins: Places, ends: Places) -> pa.Array:
@@ -208,21 +205,15 @@ def _numbers(body: bytes, begins: Places, ends: Places) -> pa.Array:
     if size and (ends - begins == size).all():
         return digits(windows_at(body, begins, size))
     numbers = texts(body, begins, ends)
-    if not (ends > begins).all() or not _are_digits(_offsets_and_bytes(numbers)[1]):
+    if not (ends > begins).all() or not are_digits(offsets_and_bytes(numbers)[1]):
         raise ValueError("a sequence number is not of digits")
     return numbers
 
 
 def _are_plain(values: pa.Array) -> bool:
     """Return true if every byte of the texts means itself: no escapes, quotes or controls."""
-    _, text = _offsets_and_bytes(values)
+    _, text = offsets_and_bytes(values)
     return not ((text == _BACKSLASH) | (text == _QUOTE) | (text < _SPACE)).any()
-
-
-def _offsets_and_bytes(values: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
-    _, offsets, data = values.buffers()
-    bounds = np.frombuffer(offsets, np.int32, len(values) + 1)
-    return bounds, np.frombuffer(data, np.uint8, int(bounds[-1]))
 
 
 def _decoded(body: bytes, begins: Places, ends: Places) -> pa.Array | None:
