@@ -80,7 +80,7 @@ class SparseWorld(World):
 
     @property
     def service(self) -> StreamService:
-        return self._sparse  # type: ignore[return-value]
+        return self._sparse
 
     @property
     def clock(self) -> Any:
