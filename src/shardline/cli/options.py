@@ -1,6 +1,6 @@
 """The options that several commands share, each declared once."""
 
-from typing import Annotated, TypedDict
+from typing import Annotated
 
 import typer
 
@@ -29,11 +29,3 @@ LeaseTable = Annotated[
 LeaseEndpointUrl = Annotated[
     str | None, typer.Option(help="A DynamoDB other than AWS, for the lease table.")
 ]
-
-
-class Place(TypedDict):
-    """Where the service is: what `connect` takes beside an address."""
-
-    region: str | None
-    endpoint_url: str | None
-    profile: str | None

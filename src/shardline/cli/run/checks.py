@@ -5,11 +5,10 @@ import socket
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from shardline.cli.options import Place
 from shardline.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from shardline.consumer.job import LeasePlace
+    from shardline.consumer.job import LeasePlace, StreamSource
 
 
 def require_metrics(port: int | None) -> None:
@@ -27,12 +26,11 @@ def require_metrics(port: int | None) -> None:
         ) from None
 
 
-def require_stream(address: str, place: Place) -> None:
+def require_stream(source: "StreamSource") -> None:
     """Refuse a stream that is not there, or that these credentials may not see."""
-    from shardline.services.access import Access
     from shardline.services.connection import connect
 
-    service = connect(address, Access(**place))
+    service = connect(source.address, source.access)
     try:
         service.describe()
     finally:

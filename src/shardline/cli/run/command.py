@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
-from shardline.cli.options import EndpointUrl, Place, Profile, Region
+from shardline.cli.options import EndpointUrl, Profile, Region
 from shardline.cli.program import ExitCode
 from shardline.cli.run.consumer import load_consumer
 from shardline.cli.run.report import SPARK_DIED, JsonLines, Prose, Report, is_spark_gone
@@ -148,10 +148,9 @@ def run(
         profile=profile,
         change_of=change_reader(loaded, stream),
     )
-    place = Place(region=region, endpoint_url=endpoint_url, profile=profile)
     require_metrics(metrics_port)
-    for address in stream:
-        require_stream(address, place)
+    for source in job.streams:
+        require_stream(source)
     require_table(job.leases)
     report: Report = JsonLines() if as_json else Prose()
     stopping, leaving = threading.Event(), threading.Event()
