@@ -9,6 +9,7 @@ import pytest
 
 from shardline.consumer.dead_letters import open_dead_letters
 from shardline.consumer.letters.letter import Origin
+from shardline.local import Service
 from shardline.observation.dead_letter_reader import open_letters
 from shardline.services.access import Access
 from tests.unit.consumer.letters.test_folder import batch
@@ -21,9 +22,16 @@ if TYPE_CHECKING:
     from tests.servers import Endpoint
 
 
-@pytest.fixture
-def table(dynamodb_local: Endpoint, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    url = dynamodb_local.endpoint_url
+@pytest.fixture(scope="module")
+def shardline_local() -> Iterator[Service]:
+    with Service() as service:
+        yield service
+
+
+@pytest.fixture(params=["shardline_local", "dynamodb_local"])
+def table(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    server: Endpoint | Service = request.getfixturevalue(request.param)
+    url = server.endpoint_url
     client = boto3.client("dynamodb", endpoint_url=url)
     client.create_table(
         TableName="letters",
