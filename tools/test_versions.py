@@ -2,7 +2,8 @@
 
 Each environment is a folder in .venvs/. `lowest` and `newest` are the two ends of what
 pyproject.toml allows; `aiobotocore` adds the package that pins botocore to an older release; `base`
-has no extra at all. Spark is left out: what reads and decodes is what depends on versions.
+has no extra at all. `spark-3.5`, `spark-4.0` and `connect` run the consumers on other Sparks than the
+one that is developed with; the DataFrame source needs Spark 4.2.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ FAST_TESTS: Final = (
     *("-k", "not kinesalite and not kinesis_mock and not ministack and not dynamodb_local"),
 )
 
+CONSUMERS: Final = ("tests/spark/test_consumers.py",)
+
 QUIET: Final = ("-p", "no:cacheprovider", "-W", "ignore::DeprecationWarning")
 """Old releases of one package use what new ones of another have deprecated."""
 
@@ -58,6 +61,9 @@ ENVIRONMENTS: Final = (
     Environment("lowest", (f".{EXTRAS}",), resolution="lowest-direct"),
     Environment("newest", (f".{EXTRAS}",)),
     Environment("aiobotocore", (f".{EXTRAS}", "aiobotocore")),
+    Environment("spark-3.5", (f".{EXTRAS}", "pyspark==3.5.*"), tests=CONSUMERS),
+    Environment("spark-4.0", (f".{EXTRAS}", "pyspark==4.0.*"), tests=CONSUMERS),
+    Environment("connect", (f".{EXTRAS}", "pyspark[connect]==4.0.*"), tests=("tests/connect",)),
 )
 
 
