@@ -2,8 +2,8 @@
 
 Each environment is a folder in .venvs/. `lowest` and `newest` are the two ends of what
 pyproject.toml allows; `aiobotocore` adds the package that pins botocore to an older release; `base`
-has no extra at all. `spark-3.5`, `spark-4.0` and `connect` run the consumers on other Sparks than the
-one that is developed with; the DataFrame source needs Spark 4.2.
+has no extra at all. `spark-3.5`, `spark-4.0` and `connect` run the consumers on other Sparks than
+the one that is developed with; the DataFrame source needs Spark 4.2.
 """
 
 from __future__ import annotations
