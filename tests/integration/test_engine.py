@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -321,6 +322,47 @@ def test_errors_are_one_line_that_says_what_to_do(
         elsewhere.load(User, id=user.id)
     with pytest.raises(ConfigurationError, match="has no scheme"):
         shardline.Engine(endpoint_url="127.0.0.1:8000")
+
+
+@pytest.mark.case("X-06")
+def test_a_stream_that_was_switched_off_and_on_is_drained_and_then_read_on(
+    engine: shardline.Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    User = user_model()  # noqa: N806
+    engine.bind(User)
+    client, table = engine._client, User.Meta.table
+    users = [User(id=uuid.uuid4(), email=f"{number}@b.c") for number in range(4)]
+    on = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
+    engine.save(users[0], users[1])
+    options: dict[str, Any] = {"list_seconds": 0.1, "poll_seconds": 0.05}
+    with engine.stream(User, "trim_horizon", **options) as stream:
+        assert [change["new"] for change in until(stream, 1)] == users[:1]
+        before = json.loads(json.dumps(stream.token))
+        client.update_table(TableName=table, StreamSpecification={"StreamEnabled": False})
+        engine.save(users[2])  # in no stream
+        client.update_table(TableName=table, StreamSpecification=on)
+        engine.save(users[3])
+        assert [change["new"] for change in until(stream, 2)] == [users[1], users[3]]
+        assert f"{table} was switched off and on" in caplog.text
+        after = stream.token
+    assert after["stream"] != before["stream"]
+    with engine.stream(User, before, **options) as again:
+        assert [change["new"] for change in until(again, 2)] == [users[1], users[3]]
+    with engine.stream(User, after, **options) as again:
+        engine.delete(users[3])
+        assert [change["old"] for change in until(again, 1)] == [users[3]]
+
+
+def until(stream: ChangeStream[T], count: int) -> list[Change[T]]:
+    """Return the next changes, however long they take to come."""
+    changes: list[Change[T]] = []
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while len(changes) < count:
+        assert time.monotonic() < deadline, f"only {len(changes)} of {count} changes came"
+        change = next(stream)
+        if change is not None:
+            changes.append(change)
+    return changes
 
 
 @pytest.mark.req("C-01", "C-02", "C-03", "C-07", "C-08")

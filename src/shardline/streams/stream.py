@@ -14,6 +14,7 @@ was created earlier.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -22,13 +23,13 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 
 from shardline.errors import ConfigurationError, ServiceError, ShardlineError
 from shardline.services.access import Access
-from shardline.services.connection import connect
 from shardline.streams.gaps import GapPolicy, OnGap
 from shardline.streams.html import shards_html
 from shardline.streams.inline_executor import InlineExecutor
 from shardline.streams.ledger import Ledger
 from shardline.streams.merger import StreamMerger
 from shardline.streams.shard_buffer import ReadSettings
+from shardline.streams.successors import StreamSuccession
 from shardline.streams.threads import in_thread
 from shardline.streams.tokens import from_token, parse_start, to_token
 
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from shardline.core.gaps import Gap
     from shardline.services.pace import Quota
     from shardline.services.port import StreamService
+
+logger = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
@@ -73,6 +76,7 @@ class Stream(Generic[R]):
         page_size: int = 10_000,
         connections: int = 8,
         quota: Quota | None = None,
+        successor_of: Callable[[str], StreamService | None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if page_size < 1 or connections < 1:
@@ -89,6 +93,8 @@ class Stream(Generic[R]):
         )
         self._list_seconds = list_seconds
         self._clock = clock
+        self._successor_of = successor_of
+        self._ask_for_successor_at = clock()
         self._closed = threading.Event()
         self._executor: Executor = (
             InlineExecutor()
@@ -128,6 +134,8 @@ class Stream(Generic[R]):
             raise self._closed_error()
         self._run = self._merger.next_run()
         self._rest = iter(self._run)
+        if not self._run and not self._merger.ledger.places:
+            self._follow_successor()
 
     def __aiter__(self) -> Self:
         """Yield records only, as a `for` loop does; the event loop is free while it waits."""
@@ -249,6 +257,27 @@ class Stream(Generic[R]):
     def _closed_error(self) -> ShardlineError:
         return ShardlineError("this stream was closed: open another")
 
+    def _follow_successor(self) -> None:
+        """Go on with the stream that replaced this one, which is drained."""
+        now = self._clock()
+        if self._successor_of is None or now < self._ask_for_successor_at:
+            return
+        self._ask_for_successor_at = now + self._list_seconds
+        drained = self._description.arn
+        successor = self._successor_of(drained)
+        if successor is None:
+            return
+        self._service.close()
+        self._service = successor
+        self._merger = self._merger_at("trim_horizon")
+        logger.warning(
+            "%s was switched off and on: everything in %s is delivered, going on with %s. Changes "
+            "made while it was off are in neither",
+            self._description.name,
+            drained,
+            self._description.arn,
+        )
+
     def _merger_at(self, position: str | datetime | Mapping[str, Any]) -> StreamMerger:
         start = parse_start(position)
         description = self._service.describe()
@@ -322,9 +351,10 @@ def open_stream(
     address: str, position: str | datetime | Mapping[str, Any], access: Access, **options: Any
 ) -> Stream[Any]:
     """Return the stream at an address; the options are those of `stream`."""
-    service = connect(address, access)
+    succession = StreamSuccession(address, access)
+    service = succession.service_at(position)
     try:
-        return Stream(service, position, **options)
+        return Stream(service, position, successor_of=succession.successor_of, **options)
     except BaseException:
         service.close()
         raise
