@@ -8,6 +8,7 @@ import time
 import uuid
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -42,6 +43,20 @@ def test_a_postgresql_connection_that_goes_silent_is_given_up(postgresql: Databa
         assert time.monotonic() - began < 30, "two calls, each with deadlines of a few seconds"
         silent.clear()
         assert table.read_header(app, "orders") is None, "and it goes on by itself"
+        table.close()
+
+
+@pytest.mark.case("X-27")
+@pytest.mark.parametrize("body", [b'{"Item":{"app_na', b"", b"<html>", b'{"Item":"\xff"}', b"[]"])
+def test_an_answer_that_is_not_whole_is_not_taken_for_no_row(body: bytes) -> None:
+    with _server(body) as url:
+        table = DynamoLeaseTable("leases", Access(endpoint_url=url), attempts=1)
+        with pytest.raises(TableUnavailable):
+            table.read_header("app", "orders")
+        with pytest.raises(TableUnavailable):
+            table.read_rows("app", "orders", ["s0"])
+        with pytest.raises(TableUnavailable):
+            table.scan_rows("app", "orders", None, 10)
         table.close()
 
 
@@ -115,3 +130,25 @@ def _proxy(dsn: str) -> Iterator[tuple[str, threading.Event]]:
         yield f"{head}127.0.0.1:{listener.getsockname()[1]}/{database}", silent
     finally:
         listener.close()
+
+
+@contextmanager
+def _server(body: bytes) -> Iterator[str]:
+    """Answer every request with status 200 and this body."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Type", "application/x-amz-json-1.0")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()

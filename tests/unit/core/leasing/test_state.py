@@ -189,6 +189,24 @@ def test_what_a_leaving_worker_had_is_taken_at_once() -> None:
     assert [beat.worker for beat in stage.table.read_heartbeats(*SPACE)] == [stays.owner]
 
 
+@pytest.mark.case("W-12")
+def test_a_worker_that_leaves_takes_nothing_and_asks_for_nothing() -> None:
+    stage = Stage(shards=4)
+    leaver = stage.worker("a")
+    stage.let_pass(3)
+    other = stage.worker("b")
+    stage.let_pass(12)
+    assert len(leaver.held()) == 2
+    stage.lose(leaver)
+    leaver._member.handle(e.Leaving())
+    stage.lose(other)
+    other.leave()  # what the other had is free now
+    for _ in range(30):
+        stage.now += 1
+        leaver.tick()
+    assert all(row.lease_owner is None for row in stage.rows().values())
+
+
 @pytest.mark.case("W-11")
 def test_a_lease_that_was_promised_to_an_asker_that_died_is_released_for_all() -> None:
     stage, notes = Stage(shards=2), Notes()
