@@ -130,6 +130,25 @@ def test_children_born_later_begin_at_their_beginning_after_a_start_at_latest() 
     assert {stage.rows()[i].checkpoint for i in ("c1", "c2")} == {TRIM_HORIZON}
 
 
+@pytest.mark.case("X-03")
+def test_a_parent_that_the_first_listing_lacks_is_read_from_the_start_on() -> None:
+    stage = Stage()
+    parent, child = Shard("parent", last=SequenceNumber("9")), Shard("child", ("parent",))
+    stage.listing.shards = (parent, child)
+    stage.listing.list_shards = lambda: (child,)  # type: ignore[method-assign]
+    then = AtTime(BIRTH)
+    worker = stage.worker("a", start=then)
+    stage.let_pass(15)
+    assert not worker.held(), "its parent is not drained: nothing said so"
+    del stage.listing.list_shards
+    stage.let_pass(15)
+    assert worker.held().keys() == {"parent"}
+    assert worker.held()["parent"].checkpoint == then
+    worker.complete("parent", worker.held()["parent"].epoch)
+    stage.let_pass(3)
+    assert worker.held().keys() == {"child"}
+
+
 def test_a_take_outranks_the_last_epoch_of_every_parent() -> None:
     stage = Stage()
     stage.listing.shards = (

@@ -175,13 +175,14 @@ class Ledger:
     def beginnings(self, header: Header, shard_ids: Collection[str]) -> Mapping[str, Position]:
         """Return where to begin in shards that never had a row."""
         start = header.start if isinstance(header.start, AtTime) else TRIM_HORIZON
+        named = LATEST if header.latest else start
         listed = tuple(self.listing.shards.values())
         if header.settled:
             begun = {i for i, row in self.rows.items() if row.begun}
             passed = self._known_standings().passed
-            found = begin_later(listed, begun | passed, start).positions
+            found = begin_later(listed, begun | passed, named).positions
         else:
-            found = begin(listed, LATEST if header.latest else start).positions
+            found = begin(listed, named).positions
         return {
             i: start if isinstance(found[i], Latest) else found[i] for i in shard_ids if i in found
         }

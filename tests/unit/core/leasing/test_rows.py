@@ -241,9 +241,11 @@ def test_the_start_is_resolved_once_and_later_shards_begin_at_their_beginning() 
     stage.worker("a", start=then)
     stage.let_pass(5)
     assert stage.rows()["s0"].checkpoint == then
-    stage.listing.shards += (Shard("late", first=SequenceNumber("5")),)
+    stage.listing.split("s0", "child")
+    stage.listing.shards += (Shard("unlisted at first", first=SequenceNumber("5")),)
     stage.let_pass(15)
-    assert stage.rows()["late"].checkpoint == TRIM_HORIZON
+    assert stage.rows()["child"].checkpoint == TRIM_HORIZON
+    assert stage.rows()["unlisted at first"].checkpoint == then
     stage.worker("b", start=TRIM_HORIZON)
     stage.let_pass(5)
     header = stage.table.read_header(*SPACE)
