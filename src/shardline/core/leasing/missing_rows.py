@@ -69,12 +69,15 @@ class MissingRows:
             yield Bump()
             return
         beginnings = ledger.beginnings(header, missing) if due else {}
+        absent = set(missing)
         for shard_id in due:
             row = lost.get(shard_id)
             if row is not None:
                 row = replace(row, lease_owner=None, given_to=None)
             elif shard_id in beginnings:
                 parents = ledger.listing.shards[shard_id].parents
+                if header.latest and header.settled and not absent.isdisjoint(parents):
+                    continue  # once it had a row, its parents would be taken for skipped
                 as_of = _as_of(header, beginnings[shard_id], service_time, retention)
                 row = LeaseRow(
                     header.app_name,

@@ -1,0 +1,44 @@
+"""Which rows are created, and in which order."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from shardline.core.leasing.instructions import Create
+from shardline.core.leasing.ledger import Ledger
+from shardline.core.leasing.missing_rows import MissingRows
+from shardline.core.leasing.peers import Peers
+from shardline.core.leasing.rows import Header, LeaseRow, taken
+from shardline.core.positions import AtTime
+from shardline.core.shards import SequenceNumber, Shard
+
+BIRTH = datetime(2030, 1, 1, tzinfo=UTC)
+SPACE = ("app", "orders")
+
+
+@pytest.mark.case("L-04")
+def test_from_latest_a_parent_gets_its_row_before_its_child_does() -> None:
+    """A shard that opened and closed between two listings is not skipped for want of a row."""
+    header = Header(*SPACE, BIRTH, AtTime(BIRTH), settled=True, latest=True)
+    end = SequenceNumber("9")
+    listed = (Shard("s0", last=end), Shard("s1", ("s0",), last=end), Shard("s2", ("s1",)))
+    ledger, missing = Ledger(goes_on_after_gaps=False), MissingRows("a/1", 10.0)
+    ledger.read_header(header, 0.0)
+    ledger.list_shards(listed, 0.0)
+    ledger.remember(taken(LeaseRow(*SPACE, "s0", BIRTH), "a/1"), 0.0)
+    missing.moved(header, 1.0)
+
+    def created() -> list[LeaseRow]:
+        found = missing.create(
+            header, ledger, Peers("a/1", 10.0), 0.0,
+            service_time=BIRTH, retention=timedelta(days=1),
+        )  # fmt: skip
+        return [instruction.new for instruction in found if isinstance(instruction, Create)]
+
+    rows = created()
+    assert [row.shard_id for row in rows] == ["s1"]
+    ledger.remember(rows[0], 0.0)
+    missing.moved(header, 1.0)
+    assert [row.shard_id for row in created()] == ["s2"]
