@@ -31,6 +31,7 @@ from shardline.consumer.messages import (
 )
 from shardline.consumer.rates import Rates
 from shardline.errors import LeaseLost
+from shardline.leases.coordinator import TooManyParkedKeys
 from shardline.leases.port import TableUnavailable
 from shardline.services.steps import Pause
 
@@ -221,8 +222,11 @@ class Worker:
             self._coordinator(key).park(key.shard_id, key.epoch, record_key, letter_id)
         except TableUnavailable as error:
             logger.warning("%s: a key could not be parked: %s", key.shard_id, error)
-            return
-        self.send(KeyIsParked(key, record_key))
+        except TooManyParkedKeys as error:
+            self.send(StopPipeline(key))
+            self._report(PipelineHalted(key, str(error)))
+        else:
+            self.send(KeyIsParked(key, record_key))
 
     def _summarize(self, pulse: Pulse) -> None:
         """Let the next heartbeats say how fast the shards of each stream are processed."""
