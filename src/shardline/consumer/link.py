@@ -63,18 +63,8 @@ class RunnerProcess:
     """A runner in a child process, never forked: it inherits nothing but the module path."""
 
     def __init__(self, job: Job) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            program = (
-                f"import sys; sys.path[:] = {sys.path!r}; "
-                f"from shardline.consumer.link import main; main({theirs.fileno()}, {os.getpid()})"
-            )
-            self._process = subprocess.Popen(  # noqa: S603
-                [sys.executable, "-c", program],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-            )
-        self._channel = Channel(ours)
+        self._process, connection = _ahead.pop() if _ahead else _spawn()
+        self._channel = Channel(connection)
         self._channel.send(job)
 
     def send(self, message: ToRunner) -> None:
@@ -98,6 +88,32 @@ class RunnerProcess:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout_seconds)
         self.kill()
+
+
+_ahead: Final[list[tuple[subprocess.Popen[bytes], socket.socket]]] = []
+
+
+def start_ahead() -> None:
+    """Start the process of the next runner now: it imports what it needs while others check.
+
+    Call it from a thread that lives as long as the worker: Linux ends the child with that thread.
+    """
+    _ahead.append(_spawn())
+
+
+def _spawn() -> tuple[subprocess.Popen[bytes], socket.socket]:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        program = (
+            f"import sys; sys.path[:] = {sys.path!r}; "
+            f"from shardline.consumer.link import main; main({theirs.fileno()}, {os.getpid()})"
+        )
+        process = subprocess.Popen(  # noqa: S603
+            [sys.executable, "-c", program],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+        )
+    return process, ours
 
 
 def main(descriptor: int, parent: int) -> None:

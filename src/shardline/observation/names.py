@@ -10,11 +10,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _NAMED: Final = 3
+_ATTEMPT_AND_UUID: Final = 2
 
 
 def short_worker_name(owner: str) -> str:
-    """Return a worker's name without the UUID of its incarnation."""
-    return worker_name(owner) or owner
+    """Return a worker's name: its run and its number, without the attempt and the UUID."""
+    run, separator, rest = owner.partition("/")
+    if rest.count("/") == _ATTEMPT_AND_UUID:
+        return f"{run}/{rest.partition('/')[0]}"
+    return worker_name(owner) or (owner if separator else run)
 
 
 def short_shard_id(shard_id: str) -> str:

@@ -122,6 +122,10 @@ def run(
     a second one leaves at once, and they are repeated by whoever gets the shards.
     """
     loaded = load_consumer(consumer)
+    if engine == "process":
+        from shardline.consumer.link import start_ahead
+
+        start_ahead()
     from shardline.cli.run.checks import require_metrics, require_stream, require_table
     from shardline.consumer.launch_options import job_of
     from shardline.tables.consumers import change_reader
