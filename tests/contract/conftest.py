@@ -34,6 +34,13 @@ def shardline_local() -> Iterator[Service]:
         yield service
 
 
+@pytest.fixture(scope="session")
+def shardline_tables() -> Iterator[Service]:
+    """Not strict: the suite of tables asks what an operation answers, with a client as it is."""
+    with Service() as service:
+        yield service
+
+
 @pytest.fixture
 def kinesis(
     server: str, request: pytest.FixtureRequest

@@ -22,7 +22,7 @@ KEY = {"id": text("a")}
 @pytest.fixture
 def connect(server: str, request: pytest.FixtureRequest) -> Callable[[str], Any]:
     """Return what makes a client that checks nothing by itself, so that the server must."""
-    name = "shardline_local" if server == "shardline" else server
+    name = "shardline_tables" if server == "shardline" else server
     url = request.getfixturevalue(name).endpoint_url
     config = Config(parameter_validation=False, retries={"total_max_attempts": 1})
     return lambda service: boto3.client(service, endpoint_url=url, config=config)
