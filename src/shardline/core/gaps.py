@@ -160,10 +160,24 @@ def inherited(own: datetime, parents: Iterable[datetime | None]) -> datetime:
     return max(own, min(known)) if known else own
 
 
+def vouched(shard_id: str, as_of: datetime | None, gaps: Iterable[Gap]) -> datetime | None:
+    """Return the time before which no record of a shard's children arrived.
+
+    That is its `as_of`, unless a gap has moved it: what is excused in a shard was never read, and
+    says nothing about its children. They are as old as the shard was before the gap.
+    """
+    own = sorted((gap for gap in gaps if gap.shard_id == shard_id), key=lambda gap: gap.until)
+    for gap in reversed(own):
+        if gap.until == as_of:
+            as_of = gap.since
+    return as_of
+
+
 def moved_with_parents(
     as_of: Mapping[str, datetime],
     parents: Mapping[str, Sequence[str]],
     drained: Mapping[str, datetime | None],
+    gaps: Sequence[Gap] = (),
 ) -> dict[str, datetime]:
     """Return the `as_of` of every place after its ancestors moved.
 
@@ -172,7 +186,10 @@ def moved_with_parents(
     """
     moved: dict[str, datetime] = {}
     for shard_id, own in as_of.items():
-        above = (moved.get(parent) or drained.get(parent) for parent in parents.get(shard_id, ()))
+        above = (
+            vouched(parent, moved.get(parent) or drained.get(parent), gaps)
+            for parent in parents.get(shard_id, ())
+        )
         moved[shard_id] = inherited(own, above)
     return moved
 

@@ -85,6 +85,20 @@ def test_a_merged_child_is_as_old_as_its_older_parent() -> None:
     assert moved["child"] == NOON - 2 * HOUR
 
 
+@pytest.mark.case("X-01")
+def test_a_gap_that_is_excused_in_a_parent_says_nothing_about_its_child() -> None:
+    first = gap_at("parent", TRIM_HORIZON, NOON, now=NOON + 30 * HOUR, retention=DAY, reason="")
+    then = gap_at(
+        "parent", TRIM_HORIZON, first.until, now=NOON + 31 * HOUR, retention=DAY, reason=""
+    )
+    places = {"parent": then.until, "child": NOON}
+    parents = {"child": ("parent",)}
+    moved = moved_with_parents(places, parents, {}, [first, then])
+    assert moved["child"] == NOON
+    read_on = {**places, "parent": then.until + HOUR}
+    assert moved_with_parents(read_on, parents, {}, [first, then])["child"] == then.until + HOUR
+
+
 def test_a_parent_of_which_nothing_is_known_vouches_for_nothing() -> None:
     assert inherited(NOON, [None]) == NOON
     assert moved_with_parents({"child": NOON}, {"child": ("gone",)}, {"gone": None}) == {

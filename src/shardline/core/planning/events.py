@@ -46,6 +46,7 @@ class Described:
     name: str
     created_at: datetime
     retention: timedelta
+    service_time: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ from shardline.core.planning.events import (
     Woken,
 )
 from shardline.core.planning.loss import LossPolicy
-from shardline.core.planning.schedule import Schedule, query_delay
+from shardline.core.planning.schedule import REFUSED_SECONDS, Schedule, query_delay
 from shardline.core.planning.service_clock import ServiceClock
 from shardline.core.planning.stream_view import StreamView
 from shardline.core.planning.target import Target
@@ -120,6 +120,8 @@ class Planner:
             case Described():
                 self._schedule.end(Describe, now)
                 self._stream.take_description(event, now)
+                if event.service_time is not None:
+                    self.clock.told(event.service_time, now)
                 if self._state is None:
                     self._settle(now)
             case Told(service_time):
@@ -150,9 +152,9 @@ class Planner:
         question = self._question
         if question is None or self._state is None or not self._may_offer(now):
             return None
-        committed = question.asked.committed
         if not self._idle:
             return self.offered  # asked twice: an end never falls
+        committed = question.asked.committed
         if committed.created_at is not None and self._gathers(now):
             return None
         planned, chosen = self._plan(now)
@@ -230,7 +232,7 @@ class Planner:
             self._stream.list_soon(now)
 
     def _take_refusal(self, shard_id: str, evidence: Evidence, now: float) -> None:
-        self._schedule.end(shard_id, now)
+        self._schedule.end(shard_id, now + REFUSED_SECONDS)
         if evidence is Evidence.GONE:
             self._stream.list_soon(now)  # whether it is gone is decided from a listing
         else:
@@ -277,6 +279,7 @@ class Planner:
             self._stream.gone.discard(shard_id)
             self._stream.list_soon(now)
         elif verdict is Verdict.GAP:
+            self._loss.checked(shard_id, TRIM_HORIZON, now)
             self._tips.pop(shard_id, None)
             self._settle(now)
 
@@ -292,9 +295,8 @@ class Planner:
     def _settle(self, now: float) -> None:
         """Work out the places of all shards from the committed offset and the last listing."""
         stream = self._stream
-        if self._question is None or not stream.listed or not self.clock.known:
-            return
-        if stream.created_at is None:
+        known = stream.listed and self.clock.known
+        if self._question is None or stream.created_at is None or not known:
             return
         committed = self._question.asked.committed
         if committed.created_at is not None and committed.created_at != stream.created_at:
@@ -436,7 +438,8 @@ class Planner:
             yield List()
         if now >= stream.describe_at and self._schedule.begin(Describe):
             yield Describe()
-        if not self.clock.known and stream.listed and self._schedule.begin(AskTime):
+        ask_time = stream.listed and stream.created_at is not None and not self.clock.known
+        if ask_time and self._schedule.begin(AskTime):
             yield AskTime(next(reversed(stream.listed)))
         if self._state is None:
             return
@@ -468,9 +471,7 @@ class Planner:
                 return (shard_id,)
             case Asked() if self._question is not None and self._question.again:
                 return tuple(self._bookmarks)
-            case Woken():
-                return ()
-        return tuple(self._tips)
+        return () if isinstance(event, Woken) else tuple(self._tips)
 
     def _query(self, shard_id: str, now: float) -> Iterator[Instruction]:
         tip = self._tips.get(shard_id)

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 POLL_SECONDS: Final = 0.3
 """How often a shard is read near its tip: it gives five reads a second to all its readers."""
 
+REFUSED_SECONDS: Final = 0.5
+"""How long a shard is not asked about after it was not found, or its position was refused."""
+
 SILENT_POLL_SECONDS: Final = 0.1
 """How often a shard is read that gives empty pages, where the service never names its tip and
 somebody waits for it."""
@@ -48,7 +51,7 @@ class Schedule:
         return True
 
     def end(self, key: object, now: float) -> None:
-        """Record that a call was answered."""
+        """Record that a call was answered; with a later `now`, that the next one has to wait."""
         self._under_way.discard(key)
         if isinstance(key, str):
             self._answered_at[key] = now

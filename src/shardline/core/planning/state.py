@@ -7,11 +7,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from shardline.core.gaps import (
-    START_GRACE,
     Gap,
     first_as_of,
     later_as_of,
     moved_with_parents,
+    vouched,
 )
 from shardline.core.lineage import Lineage, children_of, marks_in_use, trace
 from shardline.core.offsets import Mark, Offset, Range, whole_hour
@@ -54,13 +54,7 @@ class PlanState:
     @property
     def read_since(self) -> datetime | None:
         """Up to this time everything was read, in all shards; None: nothing was read yet."""
-        return min(
-            (
-                *(p.as_of for p in self.places.values() if isinstance(p.position, After)),
-                *(mark.as_of for mark in self.drained.values() if mark.as_of is not None),
-            ),
-            default=None,
-        )
+        return _read_since(self.places, self.drained, self.gaps)
 
 
 def state_after(
@@ -97,6 +91,7 @@ def state_after(
         created_at=created_at,
         now=now,
         retention=retention,
+        read_since=_read_since(places, drained, committed.gaps),
     ).items():
         if place is None:
             drained[shard_id] = Mark(None, whole_hour(now))
@@ -112,7 +107,7 @@ def state_after(
     return PlanState(
         start=committed.start,
         created_at=created_at,
-        places=_moved(places, parents, drained, lineage),
+        places=_moved(places, parents, drained, lineage, committed.gaps),
         drained={
             shard_id: replace(mark, as_of=None) if shard_id in passed else mark
             for shard_id, mark in drained.items()
@@ -138,9 +133,7 @@ def with_gap(state: PlanState, gap: Gap, *, gone: bool, now: datetime) -> PlanSt
         drained = {**state.drained, gap.shard_id: Mark(gap.since, whole_hour(now))}
         return replace(state, places=places, drained=drained)
     # Nothing before the end of the gap is promised any more.
-    return replace(
-        state, places={**places, gap.shard_id: Place(TRIM_HORIZON, gap.until + START_GRACE)}
-    )
+    return replace(state, places={**places, gap.shard_id: Place(TRIM_HORIZON, gap.until)})
 
 
 def next_offset(state: PlanState, ranges: Mapping[str, Range]) -> Offset:
@@ -171,6 +164,14 @@ def is_stale(committed: Offset, planned: Offset, *, after: timedelta) -> bool:
     return False
 
 
+def _read_since(
+    places: Mapping[str, Place], drained: Mapping[str, Mark], gaps: Sequence[Gap]
+) -> datetime | None:
+    times = [vouched(shard_id, place.as_of, gaps) for shard_id, place in places.items()]
+    times += [vouched(shard_id, mark.as_of, gaps) for shard_id, mark in drained.items()]
+    return min((time for time in times if time is not None), default=None)
+
+
 def _with_begun_children(listed: Collection[Shard], begun: AbstractSet[str]) -> set[str]:
     """Return the shards whose listed children have all been begun: their times are in those."""
     return {
@@ -188,6 +189,7 @@ def _new_places(
     created_at: datetime,
     now: datetime,
     retention: timedelta,
+    read_since: datetime | None,
 ) -> dict[str, Place | None]:
     """Return a place for each shard that is listed and not known; None: it is left out."""
     start = committed.start
@@ -200,7 +202,7 @@ def _new_places(
         as_of = (
             first_as_of(position, known_at=now, retention=retention)
             if first
-            else later_as_of(known_at=now, retention=retention)
+            else read_since or later_as_of(known_at=now, retention=retention)
         )
         places[shard_id] = Place(position, max(as_of, created_at))  # no record is older
     return places
@@ -211,11 +213,12 @@ def _moved(
     parents: Mapping[str, Sequence[str]],
     drained: Mapping[str, Mark],
     lineage: Lineage,
+    gaps: Sequence[Gap],
 ) -> dict[str, Place]:
     """Return the places in the order of the lineage, with their `as_of` moved with the parents'."""
     ordered = [shard_id for shard_id in lineage.standings if shard_id in places]
     left = {shard_id: mark.as_of for shard_id, mark in drained.items()}
-    as_of = moved_with_parents({k: places[k].as_of for k in ordered}, parents, left)
+    as_of = moved_with_parents({k: places[k].as_of for k in ordered}, parents, left, gaps)
     moved = {k: Place(places[k].position, as_of[k]) for k in ordered}
     for shard_id, place in moved.items():
         if isinstance(place.position, AtTime) and any(

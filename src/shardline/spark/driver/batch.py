@@ -21,9 +21,8 @@ from shardline.core.positions import LATEST, TRIM_HORIZON, AtTime
 from shardline.errors import ConfigurationError, GapError, ShardNotFound
 from shardline.services.clock import boot_seconds
 from shardline.services.connection import connect
-from shardline.services.cursor import ShardCursor
 from shardline.services.steps import Pause, run
-from shardline.spark.driver.orders import Orders
+from shardline.spark.driver.orders import Orders, read_time
 from shardline.spark.executor.range_reader import ShardRange
 from shardline.spark.executor.rows import TaskRanges, rows_of
 
@@ -83,7 +82,7 @@ def plan_once(
     if not listed:
         return []
     described = service.describe()
-    now = ShardCursor(service, listed[-1].id, LATEST, clock=clock).read(1).service_time
+    now = described.service_time or read_time(service)
     service_clock = ServiceClock()
     service_clock.told(now, clock())
     state = state_after(

@@ -84,6 +84,7 @@ class Orders:
                     described.name,
                     _whole_ms(described.created_at),
                     timedelta(seconds=described.retention_seconds),
+                    described.service_time,
                 )
             case AskTime(shard_id):
                 return Told((yield from self._time(shard_id)))
@@ -226,6 +227,12 @@ class Orders:
                 return (yield call)
             except Throttled:
                 yield Pause(_REFUSED_SECONDS)
+
+
+def read_time(service: StreamService) -> datetime:
+    """Return the service's time, by an empty read in a shard that it lists."""
+    listed = service.list_shards()
+    return ShardCursor(service, listed[-1].id, LATEST).read(1).service_time
 
 
 def _answer(query: Query, page: Page) -> Answer:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from shardline.core.gaps import MARGIN, Evidence, Gap, Verdict, gap_at, judge
 from shardline.core.planning.loss import AGED, gap_error
-from shardline.core.positions import LATEST, After
-from shardline.services.cursor import ShardCursor
+from shardline.core.positions import After
 from shardline.services.steps import run
 from shardline.spark.driver.inline_records import pack
+from shardline.spark.driver.orders import read_time
 from shardline.spark.executor.range_reader import ShardRange
 
 if TYPE_CHECKING:
@@ -67,8 +67,9 @@ def confirm(
     full = {k: item for k, item in sorted(planned.ranges.items()) if not item.empty}
     if not full:
         return Confirmed(())
-    retention = timedelta(seconds=service.describe().retention_seconds)
-    now = ShardCursor(service, next(iter(full)), LATEST).read(1).service_time
+    described = service.describe()
+    retention = timedelta(seconds=described.retention_seconds)
+    now = described.service_time or read_time(service)
     check = partial(_is_whole, orders, committed, now, retention)
     with ThreadPoolExecutor(min(_THREADS, len(full))) as pool:
         found = list(pool.map(check, full.items()))
