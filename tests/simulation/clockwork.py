@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from shardline.consumer.loops import _Stopped
+from shardline.errors import ShardlineError
 from shardline.local.clock import Clock
 from shardline.services.steps import Pause
 
@@ -94,15 +95,17 @@ class Performer(Protocol):
 class Process:
     """Something whose actors can be stopped for a while as a whole, or killed."""
 
-    def __init__(self, name: str, machine: Machine, performer: Performer) -> None:
+    def __init__(
+        self, name: str, machine: Machine, performer: Performer, *, strict: bool = False
+    ) -> None:
         self.name = name
+        self.strict = strict
+        """True if no error at all may end an actor of this process."""
         self.machine = machine
         self.performer = performer
         self.began_at = machine.clockwork.now
         self.alive = True
         self.paused_until = 0.0
-        self.failures: list[tuple[str, BaseException]] = []
-        """What ended actors unexpectedly."""
 
     @property
     def paused(self) -> bool:
@@ -136,7 +139,10 @@ class Process:
 
 
 class Actor:
-    """Runs steps in a process. Implements `consumer.loops.Loop`."""
+    """Runs steps in a process. Implements `consumer.loops.Loop`.
+
+    An error that is not one of ours ends the whole simulation: nobody expects it.
+    """
 
     def __init__(
         self,
@@ -191,9 +197,10 @@ class Actor:
                 step = resume()
         except (StopIteration, _Stopped):
             self._end()
-        except Exception as error:
+        except ShardlineError as error:
+            if self._process.strict:
+                raise
             self.failure = error
-            self._process.failures.append((self.name, error))
             self._end()
         else:
             if isinstance(step, Pause):

@@ -12,8 +12,8 @@ TROUBLES = ("lose", "slow", "outage", "hang", "throttle")
 PATHS = ("table", "listing", "reading", "one shard")
 
 KINDS = {
-    "crash": 3, "kill runner": 2, "pause keeper": 2, "pause runner": 2, "sleep": 2, "cut off": 2,
-    "hang": 1, "deploy": 3, "newcomer": 1, "drift": 1, "table lags": 2,
+    "crash": 4, "kill runner": 4, "pause keeper": 2, "pause runner": 3, "sleep": 3, "cut off": 3,
+    "hang": 2, "deploy": 3, "newcomer": 1, "drift": 1, "table lags": 2,
     "split": 4, "merge": 4, "storm": 1, "stale listing": 2, "open parent": 1, "recreate": 1,
     "delete row": 1, "delete header": 1, "delete heartbeat": 1,
     **{f"{trouble}: {path}": 1 for trouble in TROUBLES for path in PATHS},

@@ -6,13 +6,19 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from shardline.core.positions import After, Latest
+from tests.simulation.user import stream_of
 from tests.simulation.workers import APP
 
 if TYPE_CHECKING:
+    from shardline.consumer.consumer import ShardBatch
     from shardline.core.leasing.rows import LeaseRow
     from tests.simulation.stream import SimStream
     from tests.simulation.workers import SimWorker
     from tests.simulation.world import World
+
+
+_BY_HAND = ("delete row", "delete header", "delete heartbeat", "recreate")
+"""Somebody took leases away behind the workers' backs: two may work on one shard for a while."""
 
 
 class LeaseStolen(Exception):
@@ -27,8 +33,8 @@ class NotHandedOver(Exception):
     """A worker left in peace, and its shards stayed without an owner."""
 
 
-class OwnCodeFailed(Exception):
-    """Our own code raised what nobody expects."""
+class LeaseLost(Exception):
+    """A delivery began under a lease that another worker had taken."""
 
 
 class Judgement:
@@ -38,11 +44,8 @@ class Judgement:
         self._world = world
         world.table.on_steal = self._judge_steal
         world.table.on_rewind = self._judge_rewind
-
-    def require_no_failures(self) -> None:
-        for worker in self._world.workers:
-            for failure in worker.failures():
-                raise OwnCodeFailed(failure)
+        world.user.on_begin = self._judge_begin
+        self._by_hand = any(f.kind in _BY_HAND for f in world.faults)
 
     # --- leases -----------------------------------------------------------------------------
 
@@ -55,6 +58,13 @@ class Judgement:
         """Who holds a lease whose row is deleted makes it again where it was."""
         if self._is_well(old.lease_owner):
             raise WentBack(f"{old.shard_id}, though {old.lease_owner} was well")
+
+    def _judge_begin(self, batch: ShardBatch) -> None:
+        """No delivery begins under an epoch when a later one was taken."""
+        space = (APP, stream_of(batch))
+        row = self._world.table.rows_of(space).get(batch.shard_id)
+        if row is not None and row.epoch > batch.fence.epoch and not self._by_hand:
+            raise LeaseLost(f"{batch.shard_id}: {batch.fence} began, and {row} was there")
 
     @property
     def _table_calm(self) -> bool:
@@ -74,25 +84,37 @@ class Judgement:
         """What a worker gave back on leaving is taken at once by the others."""
         world = self._world
         others = [w for w in world.workers if w is not left]
-        if not others or not all(w.well for w in others) or world.knobs.capacity is not None:
+        if not self._can_take_over(others) or not left.was_well:
             return
-        began = world.clockwork.now
+        owned = {
+            (stream_name, row.shard_id): row.epoch
+            for stream_name, coordinator in left.coordinators.items()
+            for row in world.table.rows_of((APP, stream_name)).values()
+            if row.lease_owner == coordinator.owner
+            or (row.lease_owner is None and row.begun and not row.completed)
+        }
         world.clockwork.after(
-            0.8 * world.knobs.lease_seconds, partial(self._judge_handover, began, others)
+            0.8 * world.knobs.lease_seconds, partial(self._judge_handover, others, owned)
         )
 
-    def _judge_handover(self, began: float, others: list[SimWorker]) -> None:
+    def _can_take_over(self, others: list[SimWorker]) -> bool:
+        """Return true if nothing keeps these workers from taking what is free."""
         world = self._world
-        undisturbed = all(w.well for w in others) and not world.network.last_of_path
-        if not undisturbed or world.table.lagging or world.knobs.stale_listing_one_in:
+        calm = self._table_calm and not world.table.lagging and not self._by_hand
+        roomy = world.knobs.capacity is None and not world.knobs.one_name
+        listed = not world.knobs.stale_listing_one_in and not any(
+            fault.kind in ("stale listing", "open parent", "hang") for fault in world.faults
+        )
+        listed &= not any("listing" in fault.kind for fault in world.faults)
+        return calm and roomy and listed and bool(others) and all(w.well for w in others)
+
+    def _judge_handover(self, others: list[SimWorker], owned: dict[tuple[str, str], int]) -> None:
+        if not self._can_take_over(others):
             return
-        if any(f.kind not in ("deploy", "crash", "newcomer") for f in world.faults if f.at < began):
-            return
-        for stream in world.streams.values():
-            for row in world.table.rows_of((APP, stream.name)).values():
-                free = row.lease_owner is None and not row.completed and row.begun
-                if free and world.table.taken_at.get((stream.name, row.shard_id), 0.0) < began:
-                    raise NotHandedOver(f"{row.shard_id} after its owner left: {row}")
+        for (stream_name, shard_id), epoch in owned.items():
+            row = self._world.table.rows_of((APP, stream_name)).get(shard_id)
+            if row is not None and not row.completed and not row.halted and row.epoch == epoch:
+                raise NotHandedOver(f"{shard_id} after its owner left: {row}")
 
     # --- once nothing fails any more --------------------------------------------------------
 

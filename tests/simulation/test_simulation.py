@@ -10,10 +10,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.simulation.world import simulate
+from tests.simulation.bugs import BUGS, Bug
+from tests.simulation.world import shrink, simulate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+QUICKLY_CAUGHT = (
+    "a take keeps the epoch", "leases of nobody are passed over",
+    "completed when the last page is fetched", "nobody writes the final checkpoint",
+)  # fmt: skip
+"""`make mutants` switches every bug on; these are caught by the first seeds."""
 
 _REPLAY = """
 from tests.simulation.world import simulate
@@ -58,3 +65,17 @@ def test_faults_make_repeats_and_stale_deliveries_or_the_simulation_proves_nothi
     outcomes = [simulate(seed) for seed in range(20)]
     assert sum(outcome.repeated for outcome in outcomes) > 0
     assert {fault.kind for outcome in outcomes for fault in outcome.faults} >= {"crash", "deploy"}
+
+
+@pytest.mark.parametrize(
+    "bug",
+    [bug for bug in BUGS if bug.what in QUICKLY_CAUGHT],
+    ids=lambda b: b.what,
+)
+def test_a_known_bug_is_caught_and_its_story_is_short(bug: Bug) -> None:
+    with bug.installed():
+        caught = next(outcome for outcome in map(simulate, range(20)) if outcome.failure)
+        shrunk = shrink(caught)
+    assert shrunk.failure
+    assert len(shrunk.faults) <= len(caught.faults)
+    assert "create shardId-" in shrunk.story

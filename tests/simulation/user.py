@@ -67,6 +67,8 @@ class UserCode:
         self._failed_in_a_row = 0
         self._hanging: set[str] = set()
         self._running: dict[tuple[Process, str], int] = {}
+        self.on_begin: Callable[[ShardBatch], None] = lambda batch: None
+        """Called when a delivery begins."""
 
     def hang_next(self, worker: str) -> None:
         """Let the next call in a process of this worker not return for long."""
@@ -80,6 +82,7 @@ class UserCode:
         """Run user code: its effect comes at the beginning or at the end of the call."""
         if name == "process":
             done = self._counted(process, call, done)
+            self.on_begin(call.args[0])  # type: ignore[attr-defined]
             if process.name in self._hanging:
                 self._hanging.discard(process.name)
                 process.after(self._hang_seconds, partial(_make, call, done))

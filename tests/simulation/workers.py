@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from shardline.consumer.worker import StreamWork, Worker
-from shardline.errors import GapError, ShardlineError
+from shardline.errors import GapError
 from shardline.leases.coordinator import Coordinator
 from tests.simulation.clockwork import Actor, Machine, Process
 from tests.simulation.link import SimLink
@@ -40,7 +40,12 @@ class SimWorker:
     @property
     def well(self) -> bool:
         """Return true if nothing that happened to this worker can have cost it a lease."""
-        if self.keeper is None or not self.up or self.leaving:
+        return self.up and not self.leaving and self.was_well
+
+    @property
+    def was_well(self) -> bool:
+        """Return true if nothing happened to this worker of late."""
+        if self.keeper is None:
             return False
         since = max(self.keeper.began_at, self.troubled_until, self.machine.cut_off_until)
         return self.world.clockwork.now > since + 2 * self.world.knobs.lease_seconds
@@ -52,7 +57,7 @@ class SimWorker:
         self._attempts += 1
         world, knobs = self.world, self.world.knobs
         self.leaving = False
-        keeper = self.keeper = Process(self.name, self.machine, world.calls)
+        keeper = self.keeper = Process(self.name, self.machine, world.calls, strict=True)
         worker = Worker(
             self._make_runner,
             stop_requested=lambda: self.leaving or bool(self._errors()),
@@ -148,15 +153,3 @@ class SimWorker:
 
     def _trouble(self, seconds: float) -> None:
         self.troubled_until = max(self.troubled_until, self.world.clockwork.now + seconds)
-
-    def failures(self) -> list[str]:
-        """Return what ended actors that should not end: any error of our own code."""
-        found = list(self.keeper.failures) if self.keeper is not None else []
-        if self.link is not None:
-            ours = (AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError)
-            found += [
-                (actor, error)
-                for actor, error in self.link.process.failures
-                if isinstance(error, ours) and not isinstance(error, ShardlineError)
-            ]
-        return [f"{self.name}, {actor}: {type(error).__name__}: {error}" for actor, error in found]
