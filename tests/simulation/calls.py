@@ -47,6 +47,11 @@ class Network:
     troubles: list[Trouble] = field(default_factory=list)
     last_of_path: dict[str, float] = field(default_factory=dict)
     """When the last trouble of a path ends."""
+    made: int = 0
+    """How many calls were made."""
+    script: dict[int, str] | None = None
+    """The fate of single calls, by number; all others fare well. None: chance decides."""
+    on_death: Callable[[Process, str], None] = lambda process, how: None
 
     def add(self, trouble: Trouble) -> None:
         self.troubles.append(trouble)
@@ -103,6 +108,11 @@ class Calls:
         """Make a call over the network: it may be lost, late, or without an answer."""
         clockwork, random = process.machine.clockwork, self._network.random
         no_answer = _no_answer(path)
+        self._network.made += 1
+        if self._network.script is not None:
+            fate = self._network.script.get(self._network.made, "")
+            self._scripted(process, call, done, fate, deadline, no_answer)
+            return
         there = 0.002 + 0.02 * random.random()
         kinds = self._network.kinds(path, shard, clockwork.now)
         if process.machine.cut_off or "outage" in kinds:
@@ -131,6 +141,34 @@ class Calls:
             )
         else:
             clockwork.after(there, partial(_make, call, done))
+
+    def _scripted(
+        self,
+        process: Process,
+        call: Call,
+        done: Done,
+        fate: str,
+        deadline: float,
+        no_answer: ShardlineError,
+    ) -> None:
+        """Make a call with a fate that was written down: see `small_scopes`."""
+        after = process.machine.clockwork.after
+        match fate:
+            case "request lost":
+                after(deadline, partial(done, None, no_answer))
+            case "reply lost":
+                after(0.01, partial(_make, call, _ignore))
+                after(deadline, partial(done, None, no_answer))
+            case "applied late":
+                after(deadline + 0.5, partial(_make, call, _ignore))
+                after(deadline, partial(done, None, no_answer))
+            case "delayed":
+                after(deadline * 0.9, partial(_make, call, done))
+            case "":
+                after(0.01, partial(_make, call, done))
+            case _:
+                after(0.01, partial(_make, call, done))
+                self._network.on_death(process, fate)
 
 
 def _make(call: Call, done: Done) -> None:

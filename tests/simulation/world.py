@@ -64,14 +64,20 @@ class Outcome:
 class World:
     """Workers, one or two streams, a table and a network."""
 
-    def __init__(self, seed: int, faults: tuple[Fault, ...] | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        faults: tuple[Fault, ...] | None = None,
+        knobs: Knobs | None = None,
+        faulty_leases: float = FAULTY_LEASES,
+    ) -> None:
         self.seed = seed
         random = Random(seed)
         self.peaceful = random.random() < 0.15
-        knobs: Knobs = choose_knobs(random, peaceful=self.peaceful)
-        self.knobs = knobs
+        chosen_knobs = choose_knobs(random, peaceful=self.peaceful)
+        self.knobs = knobs = chosen_knobs if knobs is None else knobs
         self.clockwork = Clockwork()
-        self.faulty_seconds = FAULTY_LEASES * knobs.lease_seconds
+        self.faulty_seconds = faulty_leases * knobs.lease_seconds
         chosen = choose_faults(
             random, self.faulty_seconds, knobs.lease_seconds, peaceful=self.peaceful
         )
