@@ -19,6 +19,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
+from shardline.core.positions import TRIM_HORIZON
 from tests.simulation.faults import Fault
 from tests.simulation.history import Checkpointed, Delivered
 from tests.simulation.knobs import choose_knobs
@@ -42,7 +43,7 @@ KNOBS = replace(
     capacity=None, batch_records=3, read_ahead_records=5, memory_bytes=10_000_000,
     poll_seconds=1.0, stall_seconds=9.0, silence_seconds=9.0, put_seconds=0.6, work_seconds=0.01,
     empty_page_every=0, stale_listing_one_in=0, status_delay_ms=0, limited=False,
-    death_signal=True, one_name=False,
+    death_signal=True, one_name=False, start=TRIM_HORIZON,
 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from shardline.consumer.job import Job, LeasePlace, StreamSource
+from shardline.core.positions import Latest
 from tests.simulation.calls import Calls, Network, Trouble
 from tests.simulation.clockwork import EPOCH, Clockwork
 from tests.simulation.faults import PEACEFUL, Fault, choose_faults
@@ -36,6 +37,8 @@ FAULTY_LEASES = 8
 HEALING_LEASES = 20
 HEALING_SECONDS = 100.0
 """Besides: a runner that died often is started again after 30 s, a read is tried again after 30."""
+
+LATEST_SETTLES_SECONDS = 8.0
 
 _tokens = count()
 
@@ -81,6 +84,10 @@ class World:
         chosen = choose_faults(
             random, self.faulty_seconds, knobs.lease_seconds, peaceful=self.peaceful
         )
+        if isinstance(knobs.start, Latest):
+            # A known hole: a shard that is closed between the moment to which "latest" was
+            # resolved and the first listing is skipped. See docs/proof.md.
+            chosen = tuple(fault for fault in chosen if fault.at > LATEST_SETTLES_SECONDS)
         self.faults = chosen if faults is None else faults
         self.random = Random(seed + 1)
         self.history = History()
