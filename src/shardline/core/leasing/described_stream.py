@@ -42,6 +42,7 @@ class DescribedStream:
         if self.description is None:
             return row.as_of
         oldest = later_as_of(known_at=self.time(now), retention=self.retention())
+        oldest = max(oldest, row.stream_created_at)
         return inherited(row.as_of or oldest, parents)
 
     def may_be_gone(self, row: LeaseRow | None, now: float) -> bool:

@@ -11,7 +11,7 @@ from shardline.core.leasing.ledger import Ledger
 from shardline.core.leasing.missing_rows import MissingRows
 from shardline.core.leasing.peers import Peers
 from shardline.core.leasing.rows import Header, LeaseRow, taken
-from shardline.core.positions import AtTime
+from shardline.core.positions import TRIM_HORIZON, AtTime
 from shardline.core.shards import SequenceNumber, Shard
 
 BIRTH = datetime(2030, 1, 1, tzinfo=UTC)
@@ -42,3 +42,19 @@ def test_from_latest_a_parent_gets_its_row_before_its_child_does() -> None:
     ledger.remember(rows[0], 0.0)
     missing.moved(header, 1.0)
     assert [row.shard_id for row in created()] == ["s2"]
+
+
+@pytest.mark.case("X-15")
+def test_nothing_is_older_than_the_stream() -> None:
+    """A root shard that is seen late in a young stream is no gap: nothing can have expired."""
+    header = Header(*SPACE, BIRTH, TRIM_HORIZON, settled=True)
+    ledger, missing = Ledger(goes_on_after_gaps=False), MissingRows("a/1", 10.0)
+    ledger.read_header(header, 0.0)
+    ledger.list_shards((Shard("s0"),), 0.0)
+    missing.moved(header, 1.0)
+    (create,) = missing.create(
+        header, ledger, Peers("a/1", 10.0), 0.0,
+        service_time=BIRTH + timedelta(hours=1), retention=timedelta(days=1),
+    )  # fmt: skip
+    assert isinstance(create, Create)
+    assert create.new.as_of == BIRTH
