@@ -17,12 +17,16 @@ import pytest
 from typer.testing import CliRunner
 
 from shardline.cli import app
+from shardline.consumer.consumer import ShardBatch
+from shardline.consumer.dead_letters import open_dead_letters
+from shardline.core.fences import Fence
 from shardline.core.leasing.rows import Heartbeat, LeaseRow, released
 from shardline.core.positions import TRIM_HORIZON, After, AtTime
 from shardline.core.shards import SequenceNumber
 from shardline.leases.address import open_table
 from shardline.local import Service
 from shardline.services.access import Access, make_client
+from tests.unit.consumer.shard_pages import page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -227,7 +231,7 @@ def test_reset_leaves_finished_shards_alone_that_the_stream_no_longer_lists(
     table.swap_row(replace(released(row), completed=True), row)
     typed = ["leases", "reset", *leased(address), "--all", "--to", "trim_horizon"]
     lines = run(service, *typed, "--dry-run").splitlines()
-    assert lines[-1] == "shardId-000000000900 stays finished: the stream no longer has it"
+    assert lines[-1] == "shardId-000000000900 stays finished: the stream no longer lists it"
     assert [line.split()[2] for line in lines[:-1]] == [FIRST, SECOND, "shardId-000000000901"]
     done = json.loads(run(service, *typed, "--yes", "--json"))
     assert done["left_alone"] == ["shardId-000000000900"]
@@ -326,7 +330,6 @@ def test_the_dashboard_shows_dead_letters_of_a_table(
     service: Service, dynamodb_local: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", dynamodb_local.endpoint_url)
-    letter = {"shardId": FIRST, "reason": "no number", "record": {"sequenceNumber": "7"}}
     dynamodb = make_client("dynamodb", Access(region="us-east-1"))
     dynamodb.create_table(
         TableName="page-letters",
@@ -334,9 +337,8 @@ def test_the_dashboard_shows_dead_letters_of_a_table(
         AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
         BillingMode="PAY_PER_REQUEST",
     )
-    dynamodb.put_item(
-        TableName="page-letters", Item={"id": {"S": "1"}, "letter": {"S": json.dumps(letter)}}
-    )
+    letters = open_dead_letters("dynamodb://page-letters", Access(region="us-east-1"))
+    letters.write(ShardBatch(FIRST, Fence(1, 1), page(("ann", 7))), "no number")
     typed = [
         "dashboard",
         "--stream",
