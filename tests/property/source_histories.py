@@ -104,7 +104,7 @@ class HardWorld(World):
 
     @property
     def service(self) -> StreamService:
-        return self.hard  # type: ignore[return-value]
+        return self.hard
 
     @property
     def clock(self) -> Any:
@@ -237,7 +237,7 @@ def live(seed: int, steps: int = 60) -> Life:
             run.world.excuse(gap.shard_id, gap.since, gap.until)
         return ranges
 
-    query.ranges = told_before_read  # type: ignore[method-assign]
+    query.ranges = told_before_read  # type: ignore[method-assign, assignment]
     life = Life(seed, steps=steps)
     try:
         for _ in range(steps):

@@ -125,7 +125,7 @@ class ShardCursor:
                 yield from self._open()
             now = self._clock()
             limit = min(max_records, pace.page_records(now))
-            pace.sent(now)
+            pace.sent(now, limit)
             try:
                 page: Page = yield partial(self._service.read, self._iterator or "", limit)
             except Throttled:

@@ -54,6 +54,8 @@ class ShardPace:
         self._behind_ms: int | None = None
         self._refusals = 0
         self._shared_until = float("-inf")
+        self._asked_records = quota.page_records
+        self._page_was_full = False
 
     def wait_seconds(self, now: float) -> float:
         """Return how long to wait before the next read; 0 if it may be sent now."""
@@ -62,15 +64,19 @@ class ShardPace:
         return max(0.0, self._next_call_at - now, debt_seconds)
 
     def page_records(self, now: float) -> int:
-        """Return how many records to ask for in the next read."""
+        """Return how many records to ask for in the next read.
+
+        A page that was as full as it could be says that there is more, whatever its times say.
+        """
         far_behind = self._behind_ms is None or self._behind_ms > _FAR_BEHIND_MS
-        if far_behind and now >= self._shared_until:
+        if (far_behind or self._page_was_full) and now >= self._shared_until:
             return self._quota.page_records
         wanted = int(_SHARED_PAGE_BYTES / self._record_bytes)
         return max(1, min(self._quota.page_records, wanted))
 
-    def sent(self, now: float) -> None:
-        """Record that a read was sent."""
+    def sent(self, now: float, asked_records: int | None = None) -> None:
+        """Record that a read was sent, and how many records it asked for."""
+        self._asked_records = asked_records or self._quota.page_records
         self._next_call_at = now + self._spacing_seconds
 
     def received(self, now: float, records: int, size_bytes: int, behind_ms: int | None) -> None:
@@ -79,13 +85,18 @@ class ShardPace:
         self._bytes_level -= size_bytes
         self._refusals = 0
         self._behind_ms = behind_ms
+        self._page_was_full = records > 0 and records >= self._asked_records
         if records:
             self._record_bytes += (size_bytes / records - self._record_bytes) * 0.5
 
     def refused(self, now: float) -> None:
-        """Record that a read was refused: somebody else reads the shard too."""
+        """Record that a read was refused: somebody else reads the shard too.
+
+        Before the first page it was read by whoever had it before: that is over.
+        """
         self._refusals += 1
-        self._shared_until = now + _SHARED_SECONDS
+        if self._behind_ms is not None:
+            self._shared_until = now + _SHARED_SECONDS
         pause = min(_LONGEST_REFUSAL_SECONDS, _REFUSAL_SECONDS * self._refusals)
         self._next_call_at = now + pause
 

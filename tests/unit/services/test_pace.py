@@ -54,6 +54,17 @@ def test_near_the_tip_pages_leave_room_for_other_readers() -> None:
     assert 900 <= pace.page_records(2.0) <= 1_100
 
 
+def test_a_full_page_says_that_there_is_more_whatever_its_times_say() -> None:
+    pace = ShardPace()
+    pace.received(0.0, 10, 10_000, behind_ms=500)
+    pace.sent(1.0, 1_000)
+    pace.received(1.0, 1_000, 1_000_000, behind_ms=500)
+    assert pace.page_records(2.0) == 10_000
+    pace.sent(2.0, 10_000)
+    pace.received(2.0, 9_000, 9_000_000, behind_ms=500)
+    assert pace.page_records(9.0) < 2_000
+
+
 def test_a_refusal_means_other_readers_for_a_minute() -> None:
     pace = ShardPace()
     pace.received(0.0, 1_000, 1_024_000, behind_ms=3_600_000)
@@ -61,6 +72,12 @@ def test_a_refusal_means_other_readers_for_a_minute() -> None:
     pace.refused(1.0)
     assert pace.page_records(60.0) < 2_000
     assert pace.page_records(61.0) == 10_000
+
+
+def test_a_refusal_before_the_first_page_is_the_debt_of_the_reader_before() -> None:
+    pace = ShardPace()
+    pace.refused(0.0)
+    assert pace.page_records(1.0) == 10_000
 
 
 def test_refusals_are_met_with_the_time_the_quota_needs_not_with_doubling() -> None:

@@ -49,6 +49,8 @@ class RunObserver:
         self._renewed: int | None = None
         self._since = 0.0
         self.state = RunState.UNKNOWN if run_id is not None else RunState.RUNNING
+        self.workers = 1
+        """How many workers the launcher wants."""
 
     def read(self, run: Run | None, now: float) -> None:
         """Record the row as just read. A worker that is to end never runs again."""
@@ -57,6 +59,7 @@ class RunObserver:
         if run is None:
             self.state = RunState.MISSING
             return
+        self.workers = run.workers
         if run.renewed != self._renewed:
             self._renewed, self._since = run.renewed, now
         if run.stopping:
