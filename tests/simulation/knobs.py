@@ -63,6 +63,7 @@ class Knobs:
 
 def choose_knobs(random: Random, *, peaceful: bool) -> Knobs:
     lease_seconds = random.choice((3.0, 5.0, 10.0))
+    read_ahead_records = random.choice((1, 5, 1000))
     return Knobs(
         streams=random.choice((1, 1, 1, 2)),
         shards=random.choice((1, 2, 2, 3, 4)),
@@ -73,9 +74,9 @@ def choose_knobs(random: Random, *, peaceful: bool) -> Knobs:
         capacity=random.choice((None, None, None, 2)),
         start=random.choice((TRIM_HORIZON, TRIM_HORIZON, TRIM_HORIZON, LATEST)),
         batch_records=random.choice((1, 3, 1000)),
-        read_ahead_records=random.choice((1, 5, 1000)),
+        read_ahead_records=read_ahead_records,
         memory_bytes=random.choice((100, 10_000, 10_000_000)),
-        poll_seconds=random.choice((0.25, 1.0, 2.0)),
+        poll_seconds=random.choice((0.25, 1.0, 2.0)) if read_ahead_records > 1 else 0.25,
         stall_seconds=3 * lease_seconds,
         silence_seconds=3 * lease_seconds,
         stop_seconds=random.choice((2.0, 10.0)) if not peaceful else 10.0,

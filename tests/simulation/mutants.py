@@ -1,6 +1,6 @@
 """Switch on every known bug in turn, and say how many seeds it takes until it is caught.
 
-`python -m tests.simulation.mutants [--most N] [--case W-02]`
+`python -m tests.simulation.mutants [--most N] [--case W-02 …]`
 """
 
 # ruff: noqa: T201 - it prints a table
@@ -32,10 +32,10 @@ def seeds_needed(bug: Bug, most: int) -> tuple[int | None, str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--most", type=int, default=150, help="seeds to try for each")
-    parser.add_argument("--case", help="only the bugs of this case")
+    parser.add_argument("--case", nargs="+", help="only the bugs of these cases")
     chosen = parser.parse_args()
     logging.disable(logging.CRITICAL)
-    bugs = [bug for bug in BUGS if chosen.case in (None, bug.case)]
+    bugs = [bug for bug in BUGS if not chosen.case or bug.case in chosen.case]
     escaped = 0
     for bug in bugs:
         needed, seen = seeds_needed(bug, chosen.most)

@@ -10,7 +10,7 @@ from shardline.core.leasing.instructions import Bump, Create
 from shardline.core.leasing.rows import EPOCHS_PER_MOVE, Header, LeaseRow
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from datetime import datetime, timedelta
 
     from shardline.core.leasing.ledger import Ledger
@@ -76,7 +76,7 @@ class MissingRows:
                 row = replace(row, lease_owner=None, given_to=None)
             elif shard_id in beginnings:
                 parents = ledger.listing.shards[shard_id].parents
-                if header.latest and header.settled and not absent.isdisjoint(parents):
+                if header.latest and header.settled and _comes_first(parents, absent, ledger):
                     continue  # once it had a row, its parents would be taken for skipped
                 as_of = _as_of(header, beginnings[shard_id], service_time, retention)
                 row = LeaseRow(
@@ -117,6 +117,12 @@ class MissingRows:
             elif now - missing_since[shard_id] < self._lease_seconds:
                 due.pop(shard_id, None)
         return list(due)
+
+
+def _comes_first(parents: Iterable[str], absent: Collection[str], ledger: Ledger) -> bool:
+    """Return true if a parent still gets a row, or may get one: it was not listed here yet."""
+    known = (ledger.rows, ledger.listing.shards, ledger.listing.gone)
+    return any(p in absent or not any(p in shards for shards in known) for p in parents)
 
 
 def _as_of(

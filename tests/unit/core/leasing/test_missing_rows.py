@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shardline.core.leasing.instructions import Create
+from shardline.core.leasing.instructions import Bump, Create
 from shardline.core.leasing.ledger import Ledger
 from shardline.core.leasing.missing_rows import MissingRows
 from shardline.core.leasing.peers import Peers
@@ -42,6 +42,29 @@ def test_from_latest_a_parent_gets_its_row_before_its_child_does() -> None:
     ledger.remember(rows[0], 0.0)
     missing.moved(header, 1.0)
     assert [row.shard_id for row in created()] == ["s2"]
+
+
+@pytest.mark.case("L-04")
+def test_from_latest_a_child_waits_for_a_parent_that_was_not_listed_here_yet() -> None:
+    header = Header(*SPACE, BIRTH, AtTime(BIRTH), settled=True, latest=True)
+    ledger, missing = Ledger(goes_on_after_gaps=False), MissingRows("a/1", 10.0)
+    ledger.read_header(header, 0.0)
+    ledger.list_shards((Shard("s0", last=SequenceNumber("9")), Shard("s2", ("s0", "s1"))), 0.0)
+    ledger.remember(taken(LeaseRow(*SPACE, "s0", BIRTH), "a/1"), 0.0)
+    missing.moved(header, 1.0)
+
+    def created() -> list[Create | Bump]:
+        return list(
+            missing.create(
+                header, ledger, Peers("a/1", 10.0), 0.0,
+                service_time=BIRTH, retention=timedelta(days=1),
+            )
+        )  # fmt: skip
+
+    assert created() == []
+    ledger.looked_up("s1", False, 0.0)
+    missing.moved(header, 1.0)
+    assert [c.new.shard_id for c in created() if isinstance(c, Create)] == ["s2"]
 
 
 @pytest.mark.case("X-15")
