@@ -301,6 +301,7 @@ class Query:
             committed,
             planned,
             fail_on_data_loss=self._settings.fail_on_data_loss,
+            run_all=lambda steps: [run(one, sleep=self.world.sleep) for one in steps],
         )
         for gap in confirmed.gaps:
             self._post(GapAccepted(gap))

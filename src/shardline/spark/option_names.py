@@ -21,7 +21,15 @@ _SHARED: Final = (
     "minRecordsPerBatch", "maxTriggerDelay", "shardsPerTask",
 )  # fmt: skip
 NAMES: Final = {
-    KINESIS: ("streamName", "streamARN", "wire", "deaggregate", "verifyChecksums", *_SHARED),
+    KINESIS: (
+        "streamName",
+        "streamARN",
+        "wire",
+        "deaggregate",
+        "verifyChecksums",
+        "strayRecords",
+        *_SHARED,
+    ),
     DYNAMODB_STREAMS: ("tableName", "streamARN", "itemSchema", *_SHARED),
 }
 

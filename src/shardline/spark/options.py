@@ -58,6 +58,8 @@ class Options:
     """None: it follows from the number of shards and cores."""
     deaggregate: bool
     verify_checksums: bool
+    drops_strays: bool
+    """Leave out aggregated records that were written into the wrong shard."""
     item_schema: str | None
 
     def settings(self, *, finds_times: bool) -> Settings:
@@ -98,6 +100,7 @@ def read_options(format_name: str, given: Mapping[str, str]) -> Options:
         shards_per_task=values.get_as("shardsPerTask", _positive, None),
         deaggregate=values.get_as("deaggregate", _truth, True),
         verify_checksums=values.get_as("verifyChecksums", _truth, True),
+        drops_strays=values.get_as("strayRecords", _drops, False),
         item_schema=values.get("itemSchema"),
     )
 
@@ -194,6 +197,12 @@ def _truth(text: str) -> bool:
         return _TRUTH[text.strip().lower()]
     except KeyError:
         raise ConfigurationError(f"{text!r} is neither true nor false") from None
+
+
+def _drops(text: str) -> bool:
+    if text.strip().lower() not in ("deliver", "drop"):
+        raise ConfigurationError(f"{text!r} is neither deliver nor drop")
+    return text.strip().lower() == "drop"
 
 
 def _wire(text: str) -> str:

@@ -48,13 +48,13 @@ from shardline.core.planning.target import Target
 from shardline.core.planning.tips import NEAR, Answer, Bounds, Kind, Place, Tip
 from shardline.core.planning.turns import Turns
 from shardline.core.positions import LATEST, TRIM_HORIZON, After, Position, ShardEnd
-from shardline.errors import ShardlineError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from datetime import datetime
 
     from shardline.core.planning.limits import Settings
+    from shardline.core.shards import Shard
+    from shardline.errors import ShardlineError
 
 _GATHER_SECONDS: Final = 0.15
 """How long a plan waits for the ends of busy shards, so that a batch holds all of them."""
@@ -188,6 +188,11 @@ class Planner:
         return self._stream.retention
 
     @property
+    def shards(self) -> Iterable[Shard]:
+        """The shards as last listed."""
+        return self._stream.listed.values()
+
+    @property
     def wake_at(self) -> float | None:
         """When to hand in `Woken`, in seconds on the steady clock; None: not needed."""
         times = [self._schedule.next_due]
@@ -226,7 +231,8 @@ class Planner:
         if answer.query.kind is Kind.BOOKMARK:
             self._bookmarks.pop(shard_id, None)
         tip = self._tips.get(shard_id)
-        if tip is not None:
+        # After a long stop, records may have expired between the place and this answer.
+        if tip is not None and not self._is_suspect(shard_id, tip, now):
             tip.answered(answer, self._bounds(shard_id, now))
         if answer.ended and not self._stream.is_closed(shard_id):
             self._stream.list_soon(now)
@@ -300,7 +306,7 @@ class Planner:
             return
         committed = self._question.asked.committed
         if committed.created_at is not None and committed.created_at != stream.created_at:
-            self._failure = _made_again(stream.name, committed.created_at, stream.created_at)
+            self._failure = stream.made_again(committed.created_at)
             return
         time = self.clock.time(now)
         state = self._state = self._loss.applied(
@@ -348,17 +354,17 @@ class Planner:
 
     def _suspects(self, now: float) -> Iterator[tuple[str, Position]]:
         """Yield the shards whose unread records may have expired, by their age alone."""
-        if self._state is None:
-            return
-        time, retention = self.clock.time(now), self._stream.retention
         for shard_id, tip in list(self._tips.items()):
-            position = tip.base.position
-            if not may_have_expired(tip.base.as_of, now=time, retention=retention):
-                continue
-            if isinstance(position, After) and not self.settings.finds_times:
-                continue  # DynamoDB Streams refuses a trimmed position
-            if self._loss.may_check(shard_id, position, now):
-                yield shard_id, position
+            if self._is_suspect(shard_id, tip, now):
+                yield shard_id, tip.base.position
+
+    def _is_suspect(self, shard_id: str, tip: Tip, now: float) -> bool:
+        position, time = tip.base.position, self.clock.time(now)
+        if not may_have_expired(tip.base.as_of, now=time, retention=self._stream.retention):
+            return False
+        if isinstance(position, After) and not self.settings.finds_times:
+            return False  # DynamoDB Streams refuses a trimmed position
+        return self._loss.may_check(shard_id, position, now)
 
     # --- plans --------------------------------------------------------------------------------
 
@@ -491,11 +497,3 @@ class Planner:
         if not self._schedule.postpone(shard_id, delay, now):
             self._schedule.begin(shard_id)
             yield query
-
-
-def _made_again(name: str, before: datetime, now: datetime) -> ShardlineError:
-    return ShardlineError(
-        f"{name} was deleted and made again: the checkpoint is of the stream of "
-        f"{before.isoformat()}, this one is of {now.isoformat()}. Start with a new "
-        "checkpointLocation"
-    )

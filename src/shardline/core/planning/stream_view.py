@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from shardline.core.lineage import uncovered
+from shardline.errors import ShardlineError
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -62,3 +63,11 @@ class StreamView:
     def whole(self) -> bool:
         """Return true if every hash key belongs to a listed shard."""
         return bool(self.listed) and not uncovered(self.listed.values())
+
+    def made_again(self, before: datetime) -> ShardlineError:
+        """Return the error for an offset of another stream of the same name."""
+        return ShardlineError(
+            f"{self.name} was deleted and made again: the checkpoint is of the stream of "
+            f"{before.isoformat()}, this one is of {self.created_at}. Start with a new "
+            "checkpointLocation"
+        )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSourceReader
@@ -21,10 +19,12 @@ from shardline.core.positions import LATEST, TRIM_HORIZON, AtTime
 from shardline.errors import ConfigurationError, GapError, ShardNotFound
 from shardline.services.clock import boot_seconds
 from shardline.services.connection import connect
-from shardline.services.steps import Pause, run
+from shardline.services.steps import Pause
 from shardline.spark.driver.orders import Orders, read_time
+from shardline.spark.driver.task_plan import with_hash_ranges
 from shardline.spark.executor.range_reader import ShardRange
 from shardline.spark.executor.rows import TaskRanges, rows_of
+from shardline.spark.step_pool import RunAll, run_together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from shardline.services.steps import Steps
     from shardline.spark.options import Options
 
-_THREADS: Final = 16
 _SHARDS_PER_TASK: Final = 1
 
 
@@ -75,7 +74,7 @@ def plan_once(
     options: Options,
     *,
     clock: Callable[[], float] = boot_seconds,
-    run_all: Callable[[list[Steps[ShardRange | None]]], list[ShardRange | None]] | None = None,
+    run_all: RunAll = run_together,
 ) -> list[ShardRange]:
     """Return the range of every shard between the two positions, parents first."""
     listed = service.list_shards()
@@ -104,13 +103,8 @@ def plan_once(
         is_closed = shard_id in closed
         until = ends_at if is_closed else ends_at or now + timedelta(seconds=1)
         planned.append(search.range_steps(Tip(shard_id, place), is_closed, until))
-    found = (run_all or _run_all)(planned)
-    return [item for item in found if item is not None]
-
-
-def _run_all(planned: list[Steps[ShardRange | None]]) -> list[ShardRange | None]:
-    with ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(partial(run), planned))
+    found = [item for item in run_all(planned) if item is not None]
+    return list(with_hash_ranges(found, listed))
 
 
 class _Search:

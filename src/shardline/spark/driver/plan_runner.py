@@ -11,7 +11,7 @@ from shardline.core.planning.planner import Planner
 from shardline.services.clock import boot_seconds
 from shardline.services.steps import Pause, Steps
 from shardline.spark.driver.orders import Orders
-from shardline.spark.driver.task_plan import confirm, fresh_ranges
+from shardline.spark.driver.task_plan import confirm, fresh_ranges, with_hash_ranges
 from shardline.spark.step_pool import StepPool
 
 if TYPE_CHECKING:
@@ -67,7 +67,8 @@ class PlanRunner:
         planner = self.planner
         with self._changed:
             if planned == planner.offered:
-                return fresh_ranges(committed, planned, planner.retention, planner.carried)
+                ranges = fresh_ranges(committed, planned, planner.retention, planner.carried)
+                return with_hash_ranges(ranges, planner.shards)
         confirmed = confirm(
             self._service,
             self.orders,
@@ -77,7 +78,7 @@ class PlanRunner:
         )
         for gap in confirmed.gaps:
             self._post(GapAccepted(gap))
-        return confirmed.ranges
+        return with_hash_ranges(confirmed.ranges, self._service.list_shards())
 
     def close(self) -> None:
         """Stop the threads and close the connections."""

@@ -82,7 +82,12 @@ class ShardedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the ranges that `end` holds, shared among tasks."""
-        ranges = self._plans().ranges(Offset.from_json(start), Offset.from_json(end))
+        committed = Offset.from_json(start)
+        ranges = self._plans().ranges(committed, Offset.from_json(end))
+        if not ranges and committed.created_at is None:
+            # The first batch only writes down where the query starts. Let it start the workers
+            # too, which takes seconds that the first records should not wait for.
+            return [TaskRanges(()) for _ in range(os.cpu_count() or 1)]
         return [TaskRanges(task) for task in tasks(ranges, self._options.shards_per_task)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -117,7 +122,7 @@ class ShardedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class _Source(DataSource):
-    """What both formats share."""
+    """What the formats share."""
 
     format: str
 
@@ -156,6 +161,15 @@ class KinesisSource(_Source):
     """`format("kinesis")`."""
 
     format = KINESIS
+
+
+class ShardlineKinesisSource(KinesisSource):
+    """`format("shardline-kinesis")`: the same, where a JVM source has the name "kinesis"."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name for `format(…)`."""
+        return "shardline-kinesis"
 
 
 class DynamoDBStreamsSource(_Source):

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from shardline.core.gaps import MARGIN, Evidence, Gap, Verdict, gap_at, judge
 from shardline.core.planning.loss import AGED, gap_error
 from shardline.core.positions import After
-from shardline.services.steps import run
 from shardline.spark.driver.inline_records import pack
 from shardline.spark.driver.orders import read_time
 from shardline.spark.executor.range_reader import ShardRange
+from shardline.spark.step_pool import RunAll, run_together
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from shardline.core.offsets import Offset, Range
+    from shardline.core.shards import Shard
     from shardline.services.port import StreamService
+    from shardline.services.steps import Steps
     from shardline.spark.driver.orders import Orders
 
-_THREADS: Final = 16
 _SHARDS_PER_TASK: Final = 16
 """What one task follows with ease, so that more shards than the cores take need more tasks."""
 
@@ -59,6 +58,7 @@ def confirm(
     planned: Offset,
     *,
     fail_on_data_loss: bool,
+    run_all: RunAll = run_together,
 ) -> Confirmed:
     """Return the ranges of a batch that an earlier process planned, however long ago.
 
@@ -70,9 +70,9 @@ def confirm(
     described = service.describe()
     retention = timedelta(seconds=described.retention_seconds)
     now = described.service_time or read_time(service)
-    check = partial(_is_whole, orders, committed, now, retention)
-    with ThreadPoolExecutor(min(_THREADS, len(full))) as pool:
-        found = list(pool.map(check, full.items()))
+    found = run_all(
+        [_check_steps(orders, committed, now, retention, item) for item in full.items()]
+    )
     ranges, gaps = [], []
     for (shard_id, item), evidence in zip(full.items(), found, strict=True):
         gap = None
@@ -87,6 +87,14 @@ def confirm(
                 _travelling(shard_id, item, committed, retention, None, has_gap=gap is not None)
             )
     return Confirmed(tuple(ranges), tuple(gaps))
+
+
+def with_hash_ranges(
+    ranges: Iterable[ShardRange], shards: Iterable[Shard]
+) -> tuple[ShardRange, ...]:
+    """Return ranges with the hash keys of their shards, as far as those are listed."""
+    keys = {shard.id: shard.hash_range for shard in shards}
+    return tuple(replace(item, hash_range=keys.get(item.shard_id)) for item in ranges)
 
 
 def tasks(
@@ -113,13 +121,13 @@ def _task_count(shards: int, shards_per_task: int | None, cores: int) -> int:
     return min(shards, max(cores, -(-shards // _SHARDS_PER_TASK)))
 
 
-def _is_whole(
+def _check_steps(
     orders: Orders,
     committed: Offset,
     now: datetime,
     retention: timedelta,
     item: tuple[str, Range],
-) -> Evidence:
+) -> Steps[Evidence]:
     """Ask, if its age makes that doubtful, whether a range is still kept."""
     shard_id, planned = item
     since = _as_of_start(committed, shard_id)
@@ -129,7 +137,7 @@ def _is_whole(
             return Evidence.KEPT
     if not isinstance(planned.after, After):
         return Evidence.KEPT  # planned as the end of a shard in which nothing was
-    return run(orders.kept(shard_id, planned.after))
+    return (yield from orders.kept(shard_id, planned.after))
 
 
 def _travelling(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shardline.core.offsets import Range
+    from shardline.core.shards import HashRange
     from shardline.services.port import Page, StreamService
     from shardline.services.steps import Steps
     from shardline.spark.executor.read_ahead import ReadAhead
@@ -58,6 +59,8 @@ class ShardRange:
     """Until this service time, no record after `range.after` can have expired; None: not known."""
     begins_at: datetime | None = None
     """The earliest time at which a record of the range can have arrived."""
+    hash_range: HashRange | None = None
+    """The hash keys of the shard, where the service publishes them."""
 
 
 class RangeReader:

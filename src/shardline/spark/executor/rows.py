@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
+from shardline.core.positions import After
 from shardline.services.aggregation import split_aggregated
 from shardline.spark.executor.columns import arrow_schema, with_origin
 from shardline.spark.executor.images import with_typed_images
@@ -39,7 +40,20 @@ def rows_of(
     schema = arrow_schema(options.format)
     stream = options.connection.address.partition("://")[2]
     apart = options.format == KINESIS and options.deaggregate
+    ranges = {item.shard_id: item for item in partition.ranges}
     for shard_id, page in read_ranges(access_to(options.connection), partition.ranges):
-        records = split_aggregated(page, verify=options.verify_checksums) if apart else page
+        records = _split(page, ranges[shard_id], options) if apart else page
         rows = with_origin(records, schema, stream=stream, shard_id=shard_id)
         yield rows if item is None else with_typed_images(rows, item)
+
+
+def _split(page: pa.RecordBatch, item: ShardRange, options: Options) -> pa.RecordBatch:
+    """Return a page with its aggregated records split, from the place on where the range begins."""
+    after = item.range.after
+    inside = isinstance(after, After) and after.sub_sequence not in (None, -1)
+    return split_aggregated(
+        page,
+        after if isinstance(after, After) and inside else None,
+        shard_range=item.hash_range if options.drops_strays else None,
+        verify=options.verify_checksums,
+    )

@@ -1,0 +1,207 @@
+"""Which query finds the end of a shard's next range, and what an answer means."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from shardline.core.planning.tips import SILENCE, Answer, Bounds, Kind, Place, Query, Tip
+from shardline.core.positions import SHARD_END, TRIM_HORIZON, After
+from shardline.core.shards import SequenceNumber
+
+NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+HOUR = timedelta(hours=1)
+
+
+def record(number: int) -> After:
+    return After(SequenceNumber(str(number)))
+
+
+def bounds(**changes: object) -> Bounds:
+    given: dict[str, object] = {
+        "now": NOON,
+        "finds_times": True,
+        "closed": False,
+        "inline_bytes": 100_000,
+    }
+    return Bounds(**(given | changes))  # type: ignore[arg-type]
+
+
+def tip_at(age: timedelta, number: int = 10) -> Tip:
+    return Tip("shard", Place(record(number), NOON - age))
+
+
+def asked(tip: Tip, limits: Bounds, *, bookmark: bool = False) -> Query:
+    query = tip.next_query(limits, bookmark=bookmark)
+    assert query is not None
+    return query
+
+
+def answer(
+    query: Query, number: int | None = None, at: datetime = NOON, **changes: object
+) -> Answer:
+    found = record(number) if number is not None else None
+    given: dict[str, object] = {
+        "rows": 0 if number is None else 1,
+        "size_bytes": 0 if number is None else 100,
+        "first": None if number is None else After(SequenceNumber(str(number)), -1),
+        "last": found,
+        "first_at": None if number is None else at,
+        "last_at": None if number is None else at,
+        "behind_ms": 0,
+    }
+    return Answer(query, NOON, **(given | changes))  # type: ignore[arg-type]
+
+
+def test_near_the_tip_records_are_read_and_travel_with_the_plan() -> None:
+    tip, limits = tip_at(SECOND), bounds()
+    query = asked(tip, limits)
+    assert query.kind is Kind.FORWARD
+    tip.answered(answer(query, 11, records="page"), limits)
+    start, end, inline = tip.take()
+    assert (start, end.position, inline) == (record(10), record(11), ("page",))
+
+
+def busy_tip(limits: Bounds) -> Tip:
+    tip = tip_at(SECOND)
+    query = asked(tip, limits)
+    tip.answered(answer(query, 11, rows=query.max_records, size_bytes=500_000), limits)
+    tip.take()
+    return tip
+
+
+@pytest.mark.case("Y-04")
+def test_near_a_busy_tip_one_record_after_a_bookmark_is_the_end() -> None:
+    limits = bounds()
+    tip = busy_tip(limits)
+    assert asked(tip, limits).kind is Kind.SET_BOOKMARK
+    query = asked(tip, limits, bookmark=True)
+    assert (query.kind, query.max_records) == (Kind.BOOKMARK, 1)
+    tip.answered(answer(query, 500), limits)
+    assert tip.take()[1:] == (Place(record(500), NOON), None)
+
+
+def test_an_empty_bookmark_says_nothing_about_what_lies_before_it() -> None:
+    limits = bounds()
+    tip = busy_tip(limits)
+    query = asked(tip, limits, bookmark=True)
+    tip.answered(answer(query), limits)
+    assert not tip.at_tip
+    again = asked(tip, limits, bookmark=True)
+    assert (again.kind, again.after) == (Kind.FORWARD, record(11))
+
+
+def test_an_expired_bookmark_is_no_bookmark() -> None:
+    limits = bounds()
+    tip = busy_tip(limits)
+    query = asked(tip, limits, bookmark=True)
+    tip.answered(answer(query, expired=True), limits)
+    assert not tip.found
+    assert asked(tip, limits, bookmark=True).kind is Kind.FORWARD
+
+
+@pytest.mark.case("Y-01", "Y-02")
+def test_behind_one_record_at_a_later_time_is_the_end() -> None:
+    tip, limits = tip_at(HOUR), bounds()
+    query = asked(tip, limits)
+    assert (query.kind, query.max_records) == (Kind.TIME, 1)
+    tip.answered(answer(query, 900, NOON - 2 * SECOND), limits)
+    assert tip.take()[1].position == record(900)
+
+
+def test_a_time_with_nothing_after_it_bounds_the_search() -> None:
+    tip, limits = tip_at(HOUR), bounds()
+    times = []
+    while (query := asked(tip, limits)).at is not None:
+        times.append(query.at)
+        tip.answered(answer(query), limits)
+    assert times == [NOON - SECOND, NOON - HOUR + SECOND, NOON - HOUR + SECOND / 2]
+    assert query.kind is Kind.FORWARD
+    assert not tip.found
+
+
+def test_a_window_never_holds_more_than_the_limit() -> None:
+    tip, limits = tip_at(HOUR), bounds(max_records=4_001)
+    tip.records_per_second = 1_000.0
+    query = asked(tip, limits)
+    assert query.at == NOON - HOUR + 4 * SECOND
+
+
+def test_where_records_lie_far_apart_they_are_read_and_counted() -> None:
+    tip, limits = tip_at(HOUR), bounds(max_records=4_001)
+    tip.records_per_second = 1.0
+    assert asked(tip, limits).kind is Kind.FORWARD
+
+
+def test_stamps_that_go_back_are_no_progress_and_end_the_search_by_time() -> None:
+    tip, limits = tip_at(HOUR, number=1000), bounds()
+    for _ in range(2):
+        query = asked(tip, limits)
+        assert query.kind is Kind.TIME
+        tip.answered(answer(query, 7), limits)
+    assert not tip.found, "an end never falls"
+    assert asked(tip, limits).kind is Kind.FORWARD
+
+
+@pytest.mark.case("X-02")
+def test_a_range_names_its_first_record() -> None:
+    tip, limits = Tip("shard", Place(TRIM_HORIZON, NOON - HOUR)), bounds()
+    query = asked(tip, limits)
+    assert query.kind is Kind.FORWARD
+    tip.answered(answer(query, 5, NOON - HOUR, behind_ms=3_600_000), limits)
+    start, end, _ = tip.take()
+    assert start == After(SequenceNumber("5"), -1)
+    assert end.position == record(5)
+
+
+@pytest.mark.case("X-16")
+def test_an_empty_page_before_the_tip_is_read_on() -> None:
+    tip, limits = tip_at(HOUR), bounds()
+    for lag_ms in (9_000, 8_000, 7_000):
+        query = asked(tip, limits)
+        tip.answered(answer(query, behind_ms=lag_ms), limits)
+        assert asked(tip, limits) == query
+    assert not tip.at_tip
+
+
+@pytest.mark.case("X-09")
+def test_an_end_is_believed_only_of_a_shard_that_a_listing_shows_closed() -> None:
+    tip, limits = tip_at(SECOND), bounds()
+    tip.answered(answer(asked(tip, limits), ended=True), limits)
+    assert not tip.found
+    closed = bounds(closed=True)
+    tip.answered(answer(asked(tip, closed), ended=True), closed)
+    assert tip.reached.position == SHARD_END
+
+
+def test_a_closed_shard_ends_without_a_query_where_its_rest_fits() -> None:
+    tip = tip_at(HOUR)
+    tip.settle(bounds(closed=True))
+    assert tip.reached.position == SHARD_END
+    limited = tip_at(HOUR)
+    limited.settle(bounds(closed=True, max_records=10))
+    assert not limited.found
+
+
+@pytest.mark.case("X-05")
+def test_a_service_that_names_no_tip_must_be_silent_for_long() -> None:
+    tip = tip_at(SECOND)
+    limits = bounds(finds_times=False, until=NOON)
+    for seconds in (0, 1, 10, 29):
+        query = asked(tip, limits)
+        silent = Answer(query, NOON + seconds * SECOND, behind_ms=None)
+        tip.answered(silent, limits)
+        assert not tip.at_tip
+    tip.answered(Answer(asked(tip, limits), NOON + SILENCE, behind_ms=None), limits)
+    assert tip.at_tip
+
+
+def test_what_arrived_after_the_target_does_not_count() -> None:
+    tip, limits = tip_at(SECOND), bounds(until=NOON)
+    query = asked(tip, limits)
+    assert query.until == NOON
+    tip.answered(answer(query, 11, beyond=True, behind_ms=500), limits)
+    assert tip.at_tip
+    assert tip.next_query(limits, bookmark=False) is None
