@@ -80,7 +80,7 @@ class StreamWork:
 
     def finish(self, shard_id: str, epoch: int) -> None:
         """Finish a pipeline: another worker waits for its shard."""
-        self._worker.send(FinishPipeline(PipelineKey(self._stream_name, shard_id, epoch)))
+        self._worker.finish(PipelineKey(self._stream_name, shard_id, epoch))
 
     def stop(self, shard_id: str, epoch: int) -> None:
         """Stop a pipeline: its lease is lost."""
@@ -112,6 +112,7 @@ class Worker:
         self._heard_at = 0.0
         self._restarts = 0
         self._running: dict[PipelineKey, StartPipeline] = {}
+        self._finishing: set[PipelineKey] = set()
         self._valid_until = float("-inf")
 
     # --- what coordinators decide ----------------------------------------------------------------
@@ -124,6 +125,11 @@ class Worker:
         self._running[key] = message  # a runner that is started later gets it then
         self._send_validity()
         self.send(message)
+
+    def finish(self, key: PipelineKey) -> None:
+        """Finish a pipeline; a runner that is started later hears of it then."""
+        self._finishing.add(key)
+        self.send(FinishPipeline(key))
 
     def stop(self, key: PipelineKey) -> None:
         """Stop a pipeline."""
@@ -155,8 +161,11 @@ class Worker:
         self._runner_started_at = self._heard_at = self._clock()
         self._valid_until = float("-inf")
         self._send_validity()
+        self._finishing.intersection_update(list(self._running))
         for message in list(self._running.values()):
             self.send(message)
+            if message.key in self._finishing:
+                self.send(FinishPipeline(message.key))
 
     def _exchange(self) -> Steps[None]:
         """Receive one message, if there is one, and renew what the runner knows."""
