@@ -75,12 +75,11 @@ BUGS[-1] = replace(BUGS[-1], changes=(*BUGS[-1].changes, (Coordinator, "__init__
 
 @bug("D4", "what is started while there is no runner is forgotten", Worker, "_start_runner")
 def _(self: Any) -> Any:
-    running, self._running = self._running, {}
-    yield from _start_runner(self)
-    self._running.update(running)
-
-
-_start_runner = Worker._start_runner
+    if self._restarts:
+        yield Pause(1.0)
+    self._runner = yield self._make_runner
+    self._runner_started_at = self._heard_at = self._clock()
+    self._valid_until = float("-inf")
 
 
 @bug("D4", "a page is dropped when the question about a gap before it fails", Pipeline, "_read")

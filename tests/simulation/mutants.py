@@ -1,4 +1,6 @@
-"""Switch on every known bug in turn, and say how many seeds it takes until it is caught.
+"""Switch on every known bug in turn, and print how many seeds it takes until it is caught.
+
+What no seed catches is tried in the small world: see `small_scopes`.
 
 `python -m tests.simulation.mutants [--most N] [--case W-02 …]`
 """
@@ -13,25 +15,42 @@ import sys
 from typing import TYPE_CHECKING
 
 from tests.simulation.bugs import BUGS
+from tests.simulation.small_scopes import run
 from tests.simulation.world import simulate
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.simulation.bugs import Bug
 
 
-def seeds_needed(bug: Bug, most: int) -> tuple[int | None, str]:
-    """Return how many seeds it takes to catch a bug, and what was seen."""
+SMALL_CALLS = 208
+
+
+def seeds_needed(bug: Bug, most: int) -> tuple[str | None, str]:
+    """Return how many seeds, or schedules of the small world, catch a bug, and what was seen."""
     with bug.installed():
         for seed in range(most):
             outcome = simulate(seed)
             if outcome.failure:
-                return seed + 1, outcome.failure.splitlines()[0]
+                return f"{seed + 1:5d} seeds", outcome.failure.splitlines()[0]
+        for number, script in enumerate(_schedules(), start=1):
+            failure = run(script).failure
+            if failure:
+                return f"{number:5d} small", f"{script}: {failure.splitlines()[0]}"
     return None, ""
+
+
+def _schedules() -> Iterator[dict[int, str]]:
+    """Return the schedules of the small world with one lost call or one dead process."""
+    for fate in ("request lost", "kill runner", "crash"):
+        for call in range(1, SMALL_CALLS + 1):
+            yield {call: fate}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--most", type=int, default=150, help="seeds to try for each")
+    parser.add_argument("--most", type=int, default=60, help="seeds to try for each")
     parser.add_argument("--case", nargs="+", help="only the bugs of these cases")
     chosen = parser.parse_args()
     logging.disable(logging.CRITICAL)
@@ -40,7 +59,7 @@ def main() -> int:
     for bug in bugs:
         needed, seen = seeds_needed(bug, chosen.most)
         escaped += needed is None
-        verdict = f"{needed:5d} seeds" if needed else " NOT CAUGHT"
+        verdict = needed or " NOT CAUGHT"
         print(f"{bug.case:5} {verdict}  {bug.what}\n{'':19}{seen[:100]}", flush=True)
     print(f"{len(bugs)} mutants: {len(bugs) - escaped} caught, {escaped} escaped")
     return 1 if escaped else 0

@@ -34,3 +34,12 @@ def test_a_small_world_survives_a_fault_at_any_call() -> None:
 def test_a_small_world_survives_two_faults() -> None:
     scripts = list(pairs_of_faults(run({}).calls, 6, seed=2))
     assert [s for s in scripts if run(s).failure] == []
+
+
+FOUND = ({103: "kill runner"},)
+"""Schedules that failed once: a hand-over that was decided on while there was no runner."""
+
+
+@pytest.mark.parametrize("script", FOUND)
+def test_a_schedule_that_failed_once_is_survived(script: dict[int, str]) -> None:
+    assert not run(script).failure
