@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from shardline.cli.demo.recorder import LOG_VARIABLE
+from tests.spark.streams import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,24 +51,26 @@ def worker(stream: Stream) -> list[str]:
     return [
         *("run", "shardline.cli.demo.recorder:Recorder"),
         *("--stream", f"kinesis://{stream.name}", "--app", "billing", "--master", "local[1]"),
+        *("--tasks", "1"),
         *("--endpoint-url", stream.endpoint_url, "--status-seconds", "1"),
     ]
 
 
-def test_a_worker_tells_its_figures_and_how_it_ended(stream: Stream, tmp_path: Path) -> None:
+def test_a_run_reports_its_figures_and_how_it_ended(stream: Stream, tmp_path: Path) -> None:
     stream.put(3)
     with running(tmp_path, *worker(stream)) as process:
         told = events_of(process)
         started = next(told)
-        assert (started["event"], started["app"]) == ("started", "billing")
-        status = next(event for event in told if event.get("records") == 3)
-        assert status["event"] == "status"
-        assert status["held"] == 2
-        assert set(status["lag_seconds"]) <= {"shardId-000000000000", "shardId-000000000001"}
+        assert (started["event"], started["app"], started["workers"]) == ("started", "billing", 1)
+        assert next(told)["event"] == "new app"
+        status = next(event for event in told if event.get("held") == 2)
+        assert (status["event"], status["started"], status["shards"]) == ("status", 1, 2)
+        log = tmp_path / "log.jsonl"
+        wait_until(lambda: log.exists() and log.read_text().count("delivered") > 0, "a delivery")
         process.send_signal(signal.SIGTERM)
         rest = [event for event in told if event["event"] != "status"]
     assert [event["event"] for event in rest] == ["stopping", "stopped"]
-    assert (rest[-1]["handed_back"], rest[-1]["repeats"]) == (True, False)
+    assert rest[-1]["handed_back"] is True
     assert process.returncode == 0
 
 
