@@ -1,4 +1,4 @@
-"""Lets Spark find `format("shardline-kinesis")`: for where another source has the name "kinesis"."""
+"""Lets Spark find `format("shardline-kinesis")`, where another source is named "kinesis"."""
 
 from shardline.spark.driver.source import ShardlineKinesisSource as DefaultSource
 

@@ -438,13 +438,12 @@ class LeaseState:
         if read is not None:
             yield read
             return
-        for shard_id in islice(chosen, self._most_to_take(now)):
+        most = self._limits.most_to_take(
+            len(self.mine), len(ledger.leasable), self.run.workers, now
+        )
+        for shard_id in islice(chosen, most):
             if shard_id in self._known.fresh and shard_id not in self._known.unverified:
                 yield self._take(ledger.rows[shard_id], now)
-
-    def _most_to_take(self, now: float) -> int:
-        leasable = len(self.ledger.leasable)
-        return self._limits.most_to_take(len(self.mine), leasable, self.run.workers, now)
 
     def _take(self, row: LeaseRow, now: float) -> Take | Save:
         if row.starts >= self.times.most_starts:
