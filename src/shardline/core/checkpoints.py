@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -106,6 +107,12 @@ def read_document(kind: str, text_or_value: object) -> dict[str, Any]:
     return {key: item for key, item in value.items() if key not in {"shardline", "version"}}
 
 
+_DAMAGE: Final = (
+    *(LookupError, TypeError, ValueError, AttributeError, OverflowError),
+    zlib.error,
+)
+
+
 @contextmanager
 def damage_named(kind: str) -> Iterator[None]:
     """Turn whatever a damaged document of this kind raises into one line. Also a decorator."""
@@ -113,7 +120,7 @@ def damage_named(kind: str) -> Iterator[None]:
         yield
     except InvalidPosition:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+    except _DAMAGE as error:
         raise InvalidPosition(f"this {kind} is damaged: {error!r:.80}") from error
 
 
