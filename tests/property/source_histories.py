@@ -216,7 +216,7 @@ class _Run:
         for _ in range(6):
             try:
                 self.query.run_dry(40.0)
-            except GapError:
+            except (GapError, ServiceError):
                 self.query.restart()
             else:
                 break

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -49,6 +50,9 @@ _QUOTA: Final = Quota(calls_per_second=4.0)
 _QUOTA_WITHOUT_TIMES: Final = Quota(calls_per_second=10.0, page_records=1_000)
 """DynamoDB Streams names no number of calls."""
 
+_BOOKMARKS: Final = 2
+"""The newest bookmark lies nearest to the tip, but nothing may have come after it yet."""
+
 _PIN_RECORDS: Final = 1_000
 _REFUSED_SECONDS: Final = 0.25
 _BEFORE: Final = timedelta(seconds=1)
@@ -61,7 +65,8 @@ class _ShardCalls:
     pace: ShardPace
     forward: ShardCursor | None = None
     probe: tuple[Query, ShardCursor] | None = None
-    bookmark: str | None = None
+    bookmarks: deque[str] = field(default_factory=lambda: deque(maxlen=_BOOKMARKS))
+    """LATEST iterators, the oldest first."""
 
 
 class Orders:
@@ -138,9 +143,10 @@ class Orders:
         try:
             match query.kind:
                 case Kind.SET_BOOKMARK:
-                    calls.bookmark = yield from self._patiently(
+                    iterator = yield from self._patiently(
                         partial(self._service.open, query.shard_id, LATEST)
                     )
+                    calls.bookmarks.append(iterator)
                     return Bookmarked(query.shard_id)
                 case Kind.BOOKMARK:
                     return (yield from self._read_bookmark(query, calls))
@@ -156,13 +162,24 @@ class Orders:
             return Refused(query, Evidence.GONE)
 
     def _read_bookmark(self, query: Query, calls: _ShardCalls) -> Steps[Event]:
-        iterator, calls.bookmark = calls.bookmark or "", None
-        try:
-            page = yield from self._patiently(partial(self._service.read, iterator, 1))
-        except IteratorExpired:
+        """Read one record after the newest bookmark; after the one before, if nothing came yet."""
+        unread: deque[str] = deque()
+        answer = None
+        while calls.bookmarks:
+            try:
+                iterator = calls.bookmarks.pop()
+                page = yield from self._patiently(partial(self._service.read, iterator, 1))
+            except IteratorExpired:
+                continue
+            answer = _answer(query, page)
+            if answer.rows or answer.ended or answer.behind_ms != 0:
+                break
+            unread.appendleft(page.next_iterator)
+        calls.bookmarks = deque(unread, maxlen=_BOOKMARKS)
+        if answer is None:
             time = yield from self._time(query.shard_id)
             return Answer(query, time, expired=True)
-        return _answer(query, page)
+        return answer
 
     def _read_at_time(self, query: Query, calls: _ShardCalls) -> Steps[Event]:
         if calls.probe is None or calls.probe[0] != query:
