@@ -84,7 +84,10 @@ def test_an_insert_has_no_old_image_an_update_both_and_a_delete_no_new_one(
 @anywhere
 def test_pages_have_the_columns_and_never_more_rows_than_asked(table: TableUnderTest) -> None:
     write_numbered(table, 5)
-    page = ShardCursor(table.service, only_shard(table), TRIM_HORIZON).read(3)
+    cursor = ShardCursor(table.service, only_shard(table), TRIM_HORIZON)
+    page = cursor.read(3)
+    while not page.records.num_rows:  # a strict service gives empty pages before records
+        page = cursor.read(3)
     assert page.records.schema == DYNAMODB_COLUMNS == table.service.columns
     assert page.records.num_rows == 3
     assert page.behind_ms is None
