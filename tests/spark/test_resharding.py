@@ -37,13 +37,11 @@ def test_splits_and_merges_while_reading(
     assert (verdict.delivered, verdict.repeated) == (stream.written, 0)
 
 
-@SERVERS
 @pytest.mark.req("O-01", "O-02", "O-16", "K-09", "K-10", "P-01")
 @pytest.mark.case("L-16", "L-20", "R-13")
-def test_splits_and_merges_while_away(
-    on: str, request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path
-) -> None:
-    stream: Stream = request.getfixturevalue(on)
+def test_splits_and_merges_while_away(stream: Stream, spark: SparkSession, tmp_path: Path) -> None:
+    # Not on kinesalite: it never answers a read at a time with no record after that time, and
+    # that is how the end of a shard is found for a query that ends by itself.
     consumer = Consumer(stream, tmp_path)
     rows = stream.load(spark)
     stream.put(60)
