@@ -41,6 +41,19 @@ def stream(service: Service) -> Stream:
 
 
 @pytest.fixture
+def strict_service() -> Iterator[Service]:
+    """The service at its worst: limits, empty pages, stale listings, cut answers."""
+    with Service(strict=True) as running:
+        yield running
+
+
+@pytest.fixture
+def strict_stream(strict_service: Service) -> Stream:
+    url = strict_service.endpoint_url
+    return Stream(strict_service.client("kinesis"), url, f"orders-{next(_numbers)}")
+
+
+@pytest.fixture
 def foreign_stream(kinesalite: Endpoint) -> Stream:
     """A stream on a server that others wrote."""
     url = kinesalite.endpoint_url

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 import os
 import re
 import subprocess
@@ -15,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import shardline
 from shardline.core.offsets import Offset
 from shardline.spark.driver.lag import LagListener, QueryLag
 from tests.spark.streams import SERVERS, Consumer, Stream, wait_until
@@ -129,26 +126,6 @@ def test_available_now_ends_while_the_stream_reshards_and_goes_on(
     consumer.run(stream.load(spark))
     verdict = stream.verdict().require()
     assert (verdict.delivered, verdict.repeated) == (stream.written, 0)
-
-
-def test_a_query_goes_on_where_the_token_of_a_stream_stands(
-    stream: Stream, spark: SparkSession, tmp_path: Path
-) -> None:
-    stream.put(30)
-    address = f"kinesis://{stream.name}"
-    with shardline.stream(
-        address, "trim_horizon", endpoint_url=stream.endpoint_url, page_size=5
-    ) as records:
-        before = {int(record.data) for record in itertools.islice(records, 13)}
-        token = json.dumps(records.token)
-    stream.split(0)
-    stream.put(10)
-    consumer = Consumer(stream, tmp_path)
-    consumer.run(stream.load(spark, start=token))
-    stream.put(10)
-    consumer.run(stream.load(spark, start=token))  # by now the checkpoint rules
-    after = [int(row.data) for row in consumer.rows]
-    assert sorted([*before, *after]) == list(range(50))
 
 
 def test_once_reads_everything_that_was_there(

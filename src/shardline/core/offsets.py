@@ -80,6 +80,8 @@ class Offset:
     """Every shard that is not drained, those without records in this batch included."""
     drained: Mapping[str, Mark] = field(default_factory=dict)
     gaps: tuple[Gap, ...] = ()
+    stream: str | None = None
+    """The ARN of the stream; None: nothing has been resolved yet."""
 
     def to_json(self) -> dict[str, Any]:
         """Write as JSON whose keys are sorted all the way down, since Spark compares the text."""
@@ -99,6 +101,7 @@ class Offset:
             "shardline": KIND,
             "shards": _ranges_to_json(self.ranges),
             "start": position_to_json(self.start),
+            "stream": self.stream,
             "version": VERSION,
         }
 
@@ -114,6 +117,7 @@ class Offset:
                 ranges=MappingProxyType(_ranges_from_json(body["shards"])),
                 drained=MappingProxyType(_marks_from_json(body["drained"])),
                 gaps=tuple(_gap_from_json(item) for item in body["gaps"]),
+                stream=body.get("stream"),  # offsets of before have none
             )
         except (AttributeError, KeyError, TypeError, ValueError, zlib.error) as error:
             raise InvalidPosition(

@@ -78,7 +78,9 @@ def from_token(token: object, stream: StreamDescription) -> Ledger:
     if body.get("stream") != stream.arn:
         owner = str(body.get("stream"))[:150]
         raise InvalidPosition(f"this token belongs to {owner}, not to {stream.arn}")
-    if body.get("created_at") != _timestamp(stream.created_at):
+    with damage_named(KIND):
+        made_at = datetime.fromisoformat(body["created_at"])
+    if _whole_ms(made_at) != _whole_ms(stream.created_at):
         raise InvalidPosition(
             f"this token is of a stream {stream.name} that was made at {body.get('created_at')}; "
             f'the one of now was made at {_timestamp(stream.created_at)}: start at "trim_horizon"'
@@ -101,6 +103,11 @@ def _place(clock: int, shard: dict[str, Any]) -> Place:
     if "as_of" in shard:
         as_of = datetime.fromisoformat(shard["as_of"])
     return Place(clock, position, as_of)
+
+
+def _whole_ms(time: datetime) -> datetime:
+    """Return a time cut to its millisecond, which is all that an offset of Spark keeps."""
+    return time.replace(microsecond=time.microsecond // 1000 * 1000)
 
 
 def _timestamp(time: datetime) -> str:

@@ -35,6 +35,7 @@ OFFSETS = st.builds(
     st.dictionaries(IDS, RANGES, max_size=8),
     st.dictionaries(IDS, st.builds(Mark, st.none() | TIMES, TIMES.map(whole_hour)), max_size=8),
     st.lists(st.builds(Gap, IDS, POSITIONS, TIMES, TIMES, st.text())).map(tuple),
+    st.none() | st.just("arn:aws:kinesis:us-east-1:000000000000:stream/orders"),
 )
 
 

@@ -44,6 +44,7 @@ class Described:
     """A description of the stream came."""
 
     name: str
+    arn: str
     created_at: datetime
     retention: timedelta
     service_time: datetime | None = None

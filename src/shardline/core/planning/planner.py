@@ -305,14 +305,15 @@ class Planner:
         if self._question is None or stream.created_at is None or not known:
             return
         committed = self._question.asked.committed
-        if committed.created_at is not None and committed.created_at != stream.created_at:
-            self._failure = stream.made_again(committed.created_at)
+        self._failure = stream.mismatch(committed)
+        if self._failure is not None:
             return
         time = self.clock.time(now)
         state = self._state = self._loss.applied(
             plan_state.state_after(
                 committed,
                 stream.listed.values(),
+                stream=stream.arn,
                 created_at=stream.created_at,
                 now=time,
                 retention=stream.retention,

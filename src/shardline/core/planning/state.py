@@ -44,6 +44,8 @@ class PlanState:
     """What the next plan starts from."""
 
     start: Position
+    stream: str
+    """Its ARN."""
     created_at: datetime
     places: Mapping[str, Place]
     """Of every shard that is not drained, each parent before its children."""
@@ -61,6 +63,7 @@ def state_after(
     committed: Offset,
     listed: Collection[Shard],
     *,
+    stream: str,
     created_at: datetime,
     now: datetime,
     retention: timedelta,
@@ -106,6 +109,7 @@ def state_after(
     passed = _with_begun_children(listed, begun | drained.keys())
     return PlanState(
         start=committed.start,
+        stream=stream,
         created_at=created_at,
         places=_moved(places, parents, drained, lineage, committed.gaps),
         drained={
@@ -142,7 +146,14 @@ def next_offset(state: PlanState, ranges: Mapping[str, Range]) -> Offset:
         shard_id: Range(place.position, place.position, place.as_of)
         for shard_id, place in state.places.items()
     }
-    return Offset(state.start, state.created_at, empty | dict(ranges), state.drained, state.gaps)
+    return Offset(
+        state.start,
+        state.created_at,
+        empty | dict(ranges),
+        state.drained,
+        state.gaps,
+        state.stream,
+    )
 
 
 def holds_news(committed: Offset, planned: Offset) -> bool:

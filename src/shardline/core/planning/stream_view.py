@@ -12,6 +12,7 @@ from shardline.errors import ShardlineError
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from shardline.core.offsets import Offset
     from shardline.core.planning.events import Described
     from shardline.core.shards import Shard
 
@@ -26,6 +27,7 @@ class StreamView:
 
     listed: dict[str, Shard] = field(default_factory=dict)
     name: str = ""
+    arn: str = ""
     created_at: datetime | None = None
     retention: timedelta = timedelta(hours=24)
     gone: set[str] = field(default_factory=set)
@@ -46,6 +48,7 @@ class StreamView:
     def take_description(self, described: Described, now: float) -> None:
         """Take in a description."""
         self.name = described.name
+        self.arn = described.arn
         self.created_at = described.created_at
         self.retention = described.retention
         self.describe_at = now + _DESCRIBE_SECONDS
@@ -64,10 +67,19 @@ class StreamView:
         """Return true if every hash key belongs to a listed shard."""
         return bool(self.listed) and not uncovered(self.listed.values())
 
-    def made_again(self, before: datetime) -> ShardlineError:
-        """Return the error for an offset of another stream of the same name."""
-        return ShardlineError(
-            f"{self.name} was deleted and made again: the checkpoint is of the stream of "
-            f"{before.isoformat()}, this one is of {self.created_at}. Start with a new "
-            "checkpointLocation"
-        )
+    def mismatch(self, committed: Offset) -> ShardlineError | None:
+        """Return the error for an offset of another stream; None if it is of this one."""
+        if committed.created_at is None:
+            return None
+        if committed.stream not in (None, self.arn):
+            return ShardlineError(
+                f"the checkpoint or token is of {committed.stream}, and {self.arn} is read: name "
+                "the stream that it is of, or start with a new checkpointLocation"
+            )
+        if committed.created_at != self.created_at:
+            return ShardlineError(
+                f"{self.name} was deleted and made again: the checkpoint or token is of the stream "
+                f"of {committed.created_at.isoformat()}, this one is of {self.created_at}. Start "
+                "with a new checkpointLocation"
+            )
+        return None

@@ -14,13 +14,14 @@ from shardline.core.planning.events import Refused
 from shardline.core.planning.schedule import POLL_SECONDS, SILENT_POLL_SECONDS
 from shardline.core.planning.service_clock import ServiceClock
 from shardline.core.planning.state import state_after
+from shardline.core.planning.stream_view import StreamView
 from shardline.core.planning.tips import Answer, Bounds, Kind, Tip
 from shardline.core.positions import LATEST, TRIM_HORIZON, AtTime
 from shardline.errors import ConfigurationError, GapError, ShardNotFound
 from shardline.services.clock import boot_seconds
 from shardline.services.connection import connect
 from shardline.services.steps import Pause
-from shardline.spark.driver.orders import Orders, read_time
+from shardline.spark.driver.orders import Orders, read_time, whole_ms
 from shardline.spark.driver.task_plan import with_hash_ranges
 from shardline.spark.executor.range_reader import ShardRange
 from shardline.spark.executor.rows import TaskRanges, rows_of
@@ -84,10 +85,17 @@ def plan_once(
     now = described.service_time or read_time(service)
     service_clock = ServiceClock()
     service_clock.told(now, clock())
+    start = options.resume or Offset(options.start)
+    created_at = whole_ms(described.created_at)
+    view = StreamView(name=described.name, arn=described.arn, created_at=created_at)
+    error = view.mismatch(start)
+    if error is not None:
+        raise error
     state = state_after(
-        options.resume or Offset(options.start),
+        start,
         listed,
-        created_at=described.created_at,
+        stream=described.arn,
+        created_at=created_at,
         now=now,
         retention=timedelta(seconds=described.retention_seconds),
     )

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from shardline.core.offsets import KIND, Offset
 from shardline.core.positions import SHARD_END
+from shardline.spark.driver.tokens import offset_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     )
 
     from shardline.core.gaps import Gap
+    from shardline.core.offsets import Offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class LagListener(StreamingQueryListener):
         """Report each of the query's sources that is ours."""
         progress = event.progress
         for source in progress.sources:
-            offset = _offset_in(source.endOffset)
+            offset = offset_in(source.endOffset)
             if offset is not None:
                 self._tell(
                     lag_of(
@@ -89,14 +89,6 @@ def lag_of(offset: Offset, query_id: str, *, batch_id: int, now: datetime) -> Qu
         for shard_id, item in unfinished.items()
     )
     return QueryLag(query_id, batch_id, shards, tuple(sorted(finished)), offset.gaps)
-
-
-def _offset_in(written: Any) -> Offset | None:
-    """Read a progress report's offset; None if the source is not ours."""
-    value = json.loads(written) if isinstance(written, str) else written
-    if not isinstance(value, dict) or value.get("shardline") != KIND:
-        return None
-    return Offset.from_json(value)
 
 
 def _seconds_since(time: datetime | None, now: datetime) -> float | None:

@@ -87,7 +87,8 @@ class Orders:
                 described = yield from self._patiently(service.describe)
                 return Described(
                     described.name,
-                    _whole_ms(described.created_at),
+                    described.arn,
+                    whole_ms(described.created_at),
                     timedelta(seconds=described.retention_seconds),
                     described.service_time,
                 )
@@ -294,5 +295,6 @@ def _until(records: pa.RecordBatch, until: datetime | None) -> pa.RecordBatch:
     return records if first == -1 else records.slice(0, first)
 
 
-def _whole_ms(time: datetime) -> datetime:
+def whole_ms(time: datetime) -> datetime:
+    """Return a time cut to its millisecond, as offsets keep times."""
     return time.replace(microsecond=time.microsecond // 1000 * 1000)

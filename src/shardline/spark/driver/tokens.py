@@ -1,25 +1,99 @@
-"""A token of `shardline.stream` as the beginning of a query: it goes on exactly there."""
+"""Tokens of `shardline.stream` and offsets of a query: each goes on exactly where the other stands.
+
+`token_of` runs in the user's program, and takes the offset from the query's progress.
+"""
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
-from shardline.core.checkpoints import damage_named, position_from_json, read_document
-from shardline.core.offsets import Mark, Offset, Range
+from shardline.core.checkpoints import (
+    Json,
+    damage_named,
+    position_from_json,
+    position_to_json,
+    read_document,
+    write_document,
+)
+from shardline.core.offsets import KIND, Mark, Offset, Range
+from shardline.core.positions import ShardEnd
+from shardline.errors import ShardlineError
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def token_of(query: StreamingQuery) -> dict[str, Any]:
+    """Return where a query stands after its last committed batch, as a token.
+
+    `shardline.stream(address, token)` goes on exactly there, and so does another query with the
+    JSON of the token as its `startingPosition`.
+    """
+    progress = query.lastProgress
+    found = [offset_in(source.endOffset) for source in progress.sources] if progress else []
+    offsets = [offset for offset in found if offset is not None]
+    if len(offsets) > 1:
+        raise ShardlineError("this query reads several streams: a token is of one")
+    if not offsets or offsets[0].created_at is None:
+        raise ShardlineError(
+            "this query has committed no batch yet: there is nothing to go on from"
+        )
+    return token_of_offset(offsets[0])
+
+
+def offset_in(written: Any) -> Offset | None:
+    """Return the offset in a progress report; None if the source is not ours."""
+    value = json.loads(written) if isinstance(written, str) else written
+    if not isinstance(value, dict) or value.get("shardline") != KIND:
+        return None
+    return Offset.from_json(value)
+
+
+def token_of_offset(offset: Offset) -> dict[str, Any]:
+    """Return the token of a stream that stands at an offset, which must be resolved."""
+    if offset.stream is None or offset.created_at is None:
+        raise ShardlineError(
+            "this offset was written by an earlier release: run the query for a batch, then ask"
+        )
+    drained = {shard_id: mark.as_of for shard_id, mark in offset.drained.items()}
+    shards: list[Json] = []
+    # The ids rise in the order in which shards were made.
+    for shard_id, item in sorted(offset.ranges.items()):
+        if isinstance(item.upto, ShardEnd):
+            drained[shard_id] = item.as_of
+            continue
+        shard: dict[str, Json] = {"id": shard_id, "position": position_to_json(item.upto)}
+        if item.as_of is not None:
+            shard["as_of"] = item.as_of.isoformat()
+        shards.append(shard)
+    left_at = {s: at.isoformat() for s, at in drained.items() if at is not None}
+    body: dict[str, Json] = {
+        "stream": offset.stream,
+        "created_at": offset.created_at.isoformat(),
+        "start": position_to_json(offset.start),
+        "shards": shards,
+        "drained": list[Json](sorted(drained)),
+        "left_at": dict[str, Json](left_at),
+    }
+    token: dict[str, Any] = json.loads(write_document("token", body))
+    return token
 
 
 def offset_of_token(token: str) -> Offset:
     """Return the offset at which a token's stream stands; nothing of it is left to resolve."""
     body = read_document("token", token)
     with damage_named("token"):
+        left_at = {s: datetime.fromisoformat(at) for s, at in body.get("left_at", {}).items()}
         return Offset(
             start=position_from_json(body["start"]),
             created_at=datetime.fromisoformat(body["created_at"]),
             ranges={shard["id"]: _range(shard) for shard in body["shards"]},
-            drained={str(shard_id): Mark(None, _LONG_AGO) for shard_id in body["drained"]},
+            drained={str(s): Mark(left_at.get(s), _LONG_AGO) for s in body["drained"]},
+            stream=str(body["stream"]),
         )
 
 
