@@ -7,7 +7,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from shardline.consumer.link import RunnerProcess
+from shardline.consumer.link import RunnerProcesses
 from shardline.consumer.worker import StreamWork, Worker
 from shardline.core.leasing.runs import RunState
 from shardline.errors import GapError
@@ -30,26 +30,41 @@ _SILENCE_SECONDS: Final = 30.0
 """A runner that says nothing for this long is killed: it says something every second."""
 
 
-def keep(job: Job, index: int, attempt: int, leave: Callable[[], bool] = lambda: False) -> None:
+def keep(
+    job: Job,
+    index: int,
+    attempt: int,
+    leave: Callable[[], bool] = lambda: False,
+    runners: RunnerProcesses | None = None,
+) -> None:
     """Be worker `index` of a job until its run is stopped, or `leave` returns true.
 
     Raises what makes the work impossible, such as a lease table without the run's row.
     """
+    runners = runners or RunnerProcesses()
     table = open_table(job.leases.address, job.leases.access)
     try:
         table.prepare()
-        _Keeper(job, table, f"{job.run_id}/{index}/{attempt}", leave).keep()
+        _Keeper(job, table, f"{job.run_id}/{index}/{attempt}", leave, runners).keep()
     finally:
+        runners.close()
         table.close()
 
 
 class _Keeper:
-    def __init__(self, job: Job, table: LeaseTable, name: str, leave: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        job: Job,
+        table: LeaseTable,
+        name: str,
+        leave: Callable[[], bool],
+        runners: RunnerProcesses,
+    ) -> None:
         self._job = job
         self._leave = leave
         self._woken = threading.Event()
         self._worker = Worker(
-            partial(RunnerProcess, job),
+            partial(runners.make, job),
             stop_requested=self._stop_requested,
             silence_seconds=_SILENCE_SECONDS,
             stop_seconds=job.stop_seconds,

@@ -62,10 +62,26 @@ class Channel:
 class RunnerProcess:
     """A runner in a child process, never forked: it inherits nothing but the module path."""
 
-    def __init__(self, job: Job) -> None:
-        self._process, connection = _ahead.pop() if _ahead else _spawn()
-        self._channel = Channel(connection)
-        self._channel.send(job)
+    def __init__(self) -> None:
+        """Start the process. It imports what it needs, and waits for its job."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            program = (
+                f"import sys; sys.path[:] = {sys.path!r}; "
+                f"from shardline.consumer.link import main; "
+                f"main({theirs.fileno()}, {os.getpid()})"
+            )
+            self._process = subprocess.Popen(  # noqa: S603
+                [sys.executable, "-c", program],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+            )
+        self._channel = Channel(ours)
+
+    def take(self, job: Job) -> None:
+        """Send the job, once, before any message."""
+        with contextlib.suppress(OSError):
+            self._channel.send(job)
 
     def send(self, message: ToRunner) -> None:
         """Send a message; one to a dead runner is dropped, for `receive` reports the death."""
@@ -90,30 +106,26 @@ class RunnerProcess:
         self.kill()
 
 
-_ahead: Final[list[tuple[subprocess.Popen[bytes], socket.socket]]] = []
+class RunnerProcesses:
+    """Starts the runners of one worker, the first of them ahead of its job.
 
-
-def start_ahead() -> None:
-    """Start the process of the next runner now: it imports what it needs while others check.
-
-    Call it from a thread that lives as long as the worker: Linux ends the child with that thread.
+    A runner needs about a second to import what it needs. Make this object before anything else,
+    in a thread that lives as long as the worker: Linux ends the process with that thread.
     """
-    _ahead.append(_spawn())
 
+    def __init__(self) -> None:
+        self._ahead: RunnerProcess | None = RunnerProcess()
 
-def _spawn() -> tuple[subprocess.Popen[bytes], socket.socket]:
-    ours, theirs = socket.socketpair()
-    with theirs:
-        program = (
-            f"import sys; sys.path[:] = {sys.path!r}; "
-            f"from shardline.consumer.link import main; main({theirs.fileno()}, {os.getpid()})"
-        )
-        process = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-c", program],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-        )
-    return process, ours
+    def make(self, job: Job) -> RunnerProcess:
+        """Return a runner that has its job."""
+        runner, self._ahead = self._ahead or RunnerProcess(), None
+        runner.take(job)
+        return runner
+
+    def close(self) -> None:
+        """End the process that was started ahead, if it got no job."""
+        if self._ahead is not None:
+            self._ahead.kill()
 
 
 def main(descriptor: int, parent: int) -> None:
@@ -126,7 +138,10 @@ def main(descriptor: int, parent: int) -> None:
 
     log_to_stderr()
     channel = Channel(socket.socket(fileno=descriptor))
-    job: Job = channel.receive()
+    try:
+        job: Job = channel.receive()
+    except EOFError:
+        os._exit(0)  # there is no job
     runner = Runner(job, channel.send)
 
     def listen() -> None:

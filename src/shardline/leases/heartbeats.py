@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_RUN_SECONDS: Final = 1.0
+_RUN_SECONDS: Final = 0.5
+"""How often the row of the run is read: a stop is noticed that soon."""
 _TRIES: Final = 3
 """A refusal shows what is stored: a renewal whose answer was lost, or nothing."""
 

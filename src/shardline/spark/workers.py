@@ -99,7 +99,7 @@ def keep_in_task(job: Job, index: int, attempt: int) -> Iterator[str]:
 
     An exception does not leave the task: the launcher reads it and starts the worker again.
     """
-    from shardline.consumer.keeper import keep
+    from shardline.consumer.link import RunnerProcesses
     from shardline.consumer.logs import log_to_stderr
     from shardline.spark.quiet_workers import end_quietly
 
@@ -109,7 +109,10 @@ def keep_in_task(job: Job, index: int, attempt: int) -> Iterator[str]:
 
     def run() -> None:
         try:
-            keep(job, index, attempt)
+            runners = RunnerProcesses()
+            from shardline.consumer.keeper import keep  # its imports take as long as the runner's
+
+            keep(job, index, attempt, runners=runners)
         except BaseException as error:
             failures.append(f"{type(error).__name__}: {error}")
 

@@ -122,10 +122,7 @@ def run(
     a second one leaves at once, and they are repeated by whoever gets the shards.
     """
     loaded = load_consumer(consumer)
-    if engine == "process":
-        from shardline.consumer.link import start_ahead
-
-        start_ahead()
+    start_workers = _start_in_spark if engine == "spark" else _starter_here()
     from shardline.cli.run.checks import require_metrics, require_stream, require_table
     from shardline.consumer.launch_options import job_of
     from shardline.tables.consumers import change_reader
@@ -159,7 +156,6 @@ def run(
     report: Report = JsonLines() if as_json else Prose()
     stopping, leaving = threading.Event(), threading.Event()
     _on_signals(stopping, leaving, report)
-    start_workers = _start_in_spark if engine == "spark" else _start_here
     try:
         running = start_workers(job, tasks, master)
     except Exception as error:
@@ -198,12 +194,22 @@ def _start_in_spark(job: "Job", tasks: int | None, master: str) -> "RunningConsu
     return start_workers(spark, job, tasks)
 
 
-def _start_here(job: "Job", tasks: int | None, master: str) -> "RunningConsumer":
-    del master
-    from shardline.consumer.keeper import keep
-    from shardline.consumer.launch import RunningConsumer
+def _starter_here() -> "Callable[[Job, int | None, str], RunningConsumer]":
+    """Return what starts workers in this process; the runner of the first is started now."""
+    from shardline.consumer.link import RunnerProcesses
 
-    return RunningConsumer(job, tasks or 1, keep)
+    ahead = RunnerProcesses()
+
+    def start(job: "Job", tasks: int | None, _master: str) -> "RunningConsumer":
+        from shardline.consumer.keeper import keep
+        from shardline.consumer.launch import RunningConsumer
+
+        def place(job: "Job", index: int, attempt: int) -> None:
+            keep(job, index, attempt, runners=ahead if (index, attempt) == (0, 0) else None)
+
+        return RunningConsumer(job, tasks or 1, place)
+
+    return start
 
 
 def _follow(
