@@ -136,7 +136,7 @@ def new_table(server: str, request: pytest.FixtureRequest) -> Iterator[TableUnde
         return
     local: Service | None = None
     if server == "shardline":
-        local = request.getfixturevalue("shardline_tables")
+        local = request.getfixturevalue("shardline_local")
         url = local.endpoint_url
     else:
         url = None if server == "aws" else request.getfixturevalue(server).endpoint_url

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def shardline_local() -> Iterator[Service]:
-    with Service() as service:
+    with Service(strict=True) as service:
         yield service
 
 

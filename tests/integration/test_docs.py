@@ -20,7 +20,7 @@ RUNS = re.compile(r"^<!-- runs -->\n```python\n(.*?)^```", re.DOTALL | re.MULTIL
 @pytest.fixture
 def orders(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Find `kinesis://orders` with a few records, as the pages take for granted."""
-    with Service() as service:
+    with Service(strict=True, status_delay_seconds=0) as service:
         service.create_stream("orders", 2)
         kinesis = service.client("kinesis")
         for key in ("ann", "bob", "eve", "ann"):

@@ -37,7 +37,7 @@ EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "change_streams.py"
 
 @pytest.fixture(scope="module")
 def shardline_local() -> Iterator[Service]:
-    with Service() as service:
+    with Service(strict=True) as service:
         yield service
 
 

@@ -61,7 +61,10 @@ class World:
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    with Service(clock=Clock(START)) as service, closing(World(service)) as world:
+    with (
+        Service(strict=True, limits=False, status_delay_seconds=0, clock=Clock(START)) as service,
+        closing(World(service)) as world,
+    ):
         yield world
 
 

@@ -128,7 +128,7 @@ def test_order_survives_kills_and_frozen_workers(
     rng = random.Random(7)
     table = open_table(table_place[0], Access(endpoint_url=table_place[1] or None))
     names = ["ada", "grace", "barbara", "frances"]
-    with Service() as service:
+    with Service(strict=True, status_delay_seconds=0) as service:
         client = service.client("kinesis")
         client.create_stream(StreamName="busy", ShardCount=16)
         crew = Crew(tmp_path, ["busy", service.endpoint_url, *table_place])

@@ -99,7 +99,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 def test_a_parked_key_is_redriven_while_a_worker_runs(tmp_path: Path) -> None:
     (tmp_path / "billing.py").write_text(CONSUMER)
     (tmp_path / "broken").touch()
-    with Service() as service:
+    with Service(strict=True, status_delay_seconds=0) as service:
         service.create_stream("orders", 1)
         scene = Scene(tmp_path, service)
         scene.put(*["a", "bad", "b", "bad"] * 5)

@@ -23,7 +23,7 @@ RUNS = re.compile(r"^<!-- runs -->\n```python\n(.*?)^```", re.DOTALL | re.MULTIL
 def endpoint_url(request: pytest.FixtureRequest) -> Iterator[str]:
     """A server of its own, where nobody else has a table of that name."""
     if request.param == "shardline local":
-        with Service() as service:
+        with Service(strict=True) as service:
             yield service.endpoint_url
     else:
         request.getfixturevalue(request.param)  # Skips where there is none.

@@ -28,7 +28,7 @@ QUICK: dict[str, Any] = {"poll_seconds": 0.01, "list_seconds": 0.05, "quota": UN
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
-    with Service() as service:
+    with Service(strict=True) as service:
         yield service
 
 

@@ -66,7 +66,7 @@ def test_no_folder_means_no_letters(tmp_path: Path) -> None:
 
 
 def test_letters_of_a_stream_are_shown_and_other_records_are_not() -> None:
-    with Service() as service:
+    with Service(strict=True, status_delay_seconds=0) as service:
         service.create_stream("letters", 1)
         service.client().put_record(StreamName="letters", PartitionKey="a", Data=b'{"no": 1}')
         write("kinesis://letters", range(60), service.endpoint_url)

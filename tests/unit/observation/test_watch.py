@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def service() -> Iterator[Service]:
-    with Service() as running:
+    with Service(strict=True, status_delay_seconds=0) as running:
         running.create_stream("orders", 1)
         yield running
 

@@ -81,9 +81,12 @@ def shard_of_iterator(iterator: str) -> str | None:
 
 
 def read_shard(
-    tables: Tables, iterator: str, limit: int, now_ms: int
+    tables: Tables, iterator: str, limit: int, now_ms: int, *, empty_page_every: int = 0
 ) -> tuple[list[StoredChange], str | None]:
-    """Return one page of changes and the next iterator, which is None at the end of a shard."""
+    """Return one page of changes and the next iterator, which is None at the end of a shard.
+
+    Every n-th page of a shard is empty, if `empty_page_every` says so.
+    """
     place = _IteratorPlace.of(iterator)
     if limit > MAX_RECORDS:
         raise Refusal("LimitExceededException", f"Limit is {limit}; at most {MAX_RECORDS} a call")
@@ -96,6 +99,9 @@ def read_shard(
     shard = stream.shard(place.shard_id, now_ms)
     if place.number <= shard.trimmed:
         raise _trimmed(shard, place.number)
+    shard.reads += 1
+    if empty_page_every and shard.reads % empty_page_every == 0:
+        limit = 0
     page: list[StoredChange] = []
     size = 0
     start = shard.index_of(place.number)

@@ -72,7 +72,6 @@ class DynamoDBStreamsBackend:
         self.tables: Final = tables
         self._faults = faults or Faults()
         self._settings = settings or Settings()
-        self._reads = 0
         self._operations: dict[str, tuple[type[Any], Callable[[Any, int], bytes]]] = {
             "ListStreams": (_ListStreams, self._list_streams),
             "DescribeStream": (_DescribeStream, self._describe_stream),
@@ -189,10 +188,10 @@ class DynamoDBStreamsBackend:
         return msgspec.json.encode({"ShardIterator": iterator})
 
     def _get_records(self, request: _GetRecords, now_ms: int) -> bytes:
-        self._reads += 1
         every = self._settings.empty_page_every
-        limit = 0 if every and self._reads % every == 0 else request.limit
-        changes, next_iterator = read_shard(self.tables, request.shard_iterator, limit, now_ms)
+        changes, next_iterator = read_shard(
+            self.tables, request.shard_iterator, request.limit, now_ms, empty_page_every=every
+        )
         records = b",".join([change.body for change in changes])
         if next_iterator is None and self._faults.take("missing-next-iterator", "GetRecords"):
             return b'{"Records":[%b]}' % records

@@ -45,6 +45,8 @@ class StoredShard:
     changes: list[StoredChange] = field(default_factory=list)
     trimmed: int = 0
     """The number of the newest change that was trimmed away, or 0."""
+    reads: int = 0
+    """The number of pages that were read so far."""
 
     def trim(self, now_ms: int) -> None:
         """Remove the changes that are older than the retention period."""

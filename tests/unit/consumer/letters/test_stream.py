@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def service() -> Iterator[Service]:
-    with Service() as running:
+    with Service(strict=True, status_delay_seconds=0) as running:
         running.client("kinesis").create_stream(StreamName="letters", ShardCount=2)
         yield running
 

@@ -431,3 +431,13 @@ def test_bad_requests_are_refused_by_name() -> None:
     )
     assert "attribute value" in message
     assert table.read(table.open(shard))[0] == ["a"], "what was refused was not written"
+
+
+def test_empty_pages_are_counted_for_each_shard() -> None:
+    table = Table(shards=2)
+    table.settings.empty_page_every = 2
+    first, second = (table.open(root) for root in table.roots)
+    for root in table.roots:
+        table.put("a", shard=root)
+    # The reads of the one shard must not decide which pages of the other are empty.
+    assert [len(table.read(iterator)[0]) for iterator in (first, second)] == [1, 1]
