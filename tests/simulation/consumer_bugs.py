@@ -83,9 +83,9 @@ def _(self: Any) -> Any:
 
 
 @bug("D4", "a page is dropped when the question about a gap before it fails", Pipeline, "_read")
-def _(self: Any, cursor: Any, demand: int) -> Any:
+def _(self: Any, demand: int) -> Any:
     self._unjudged = None
-    return (yield from _read(self, cursor, demand))
+    return (yield from _read(self, demand))
 
 
 _read = Pipeline._read

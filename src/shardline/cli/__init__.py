@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from shardline.cli.consumers import deregister, list_consumers, register
 from shardline.cli.dashboard import dashboard
 from shardline.cli.demo.command import demo
 from shardline.cli.doctor import doctor
@@ -53,6 +54,21 @@ app.add_typer(
     name="letters",
     help="Records that a consumer could not process; list, show and redrive.",
     epilog=example(f"shardline letters list {_LETTERS}"),
+)
+
+consumers = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+consumers.command("list", epilog=example("shardline consumers list kinesis://orders"))(
+    list_consumers
+)
+consumers.command(epilog=example("shardline consumers register kinesis://orders billing"))(register)
+consumers.command(epilog=example("shardline consumers deregister kinesis://orders billing"))(
+    deregister
+)
+app.add_typer(
+    consumers,
+    name="consumers",
+    help="Registered consumers of enhanced fan-out; list, register and deregister.",
+    epilog=example("shardline consumers list kinesis://orders"),
 )
 
 

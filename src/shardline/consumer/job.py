@@ -22,6 +22,8 @@ class StreamSource:
     address: str
     access: Access = field(default_factory=Access)
     wire: str = "json"
+    fan_out: str | None = None
+    """The registered consumer under which shards are subscribed to; None to poll them."""
 
     @property
     def name(self) -> str:

@@ -18,6 +18,7 @@ from shardline.core.leasing.runs import Run
 from shardline.errors import ConfigurationError, ShardlineError
 from shardline.leases.address import open_table
 from shardline.services.clock import boot_seconds
+from shardline.services.fan_out.registration import ensure_consumer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,6 +74,9 @@ class RunningConsumer:
                 f"the app {job.app!r} has no leases on {', '.join(self.new_streams)} in "
                 f"{job.leases.name}: check both names, or leave --expect-app out to begin anew"
             )
+        for source in job.streams:
+            if source.fan_out is not None:
+                ensure_consumer(source.address, source.access, source.fan_out)
         self._run = self._table.write_run(Run(job.app, self.run_id, datetime.now(UTC), workers))
         self._threads = [
             threading.Thread(target=self._keep_worker, args=(i,), name=f"worker {i}", daemon=True)

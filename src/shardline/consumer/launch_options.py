@@ -15,6 +15,7 @@ from shardline.core.leasing.times import LeaseTimes
 from shardline.core.positions import LATEST, start_at
 from shardline.errors import ConfigurationError
 from shardline.services.access import Access
+from shardline.services.connection import connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +47,7 @@ def job_of(
     stop_seconds: float = 30,
     go_on_after_gaps: bool = False,
     wire: str = "json",
+    fan_out: str | None = None,
     change_of: ChangeOf | None = None,
     region: str | None = None,
     endpoint_url: str | None = None,
@@ -57,7 +59,9 @@ def job_of(
 
     An `ephemeral` app begins at the latest point, keeps its leases for as long as it runs, and
     remembers nothing. `expect_app` refuses an app that has no leases yet: a mistyped name or table
-    would begin anew. `name` is how leases and dashboard show the workers of this run.
+    would begin anew. `fan_out` names a consumer of enhanced fan-out, which is registered if it is
+    missing and costs money: shards are pushed to it, and polled while they are not. `name` is how
+    leases and dashboard show the workers of this run.
     """
     if not streams:
         raise ConfigurationError("name a stream: kinesis://NAME or dynamodb://TABLE")
@@ -70,7 +74,7 @@ def job_of(
         app = app or f"ephemeral-{uuid.uuid4().hex[:12]}"
         lease_table = lease_table or f"sqlite:///{tempfile.mkdtemp(prefix='shardline-')}/leases.db"
     return Job(
-        streams=tuple(_source(address, access, wire) for address in streams),
+        streams=tuple(_source(address, access, wire, fan_out) for address in streams),
         app=str(app),
         leases=LeasePlace(
             _absolute(lease_table or DEFAULT_LEASE_TABLE),
@@ -90,9 +94,11 @@ def job_of(
     )
 
 
-def _source(address: str, access: Access, wire: str) -> StreamSource:
-    source = StreamSource(address, access, wire)
+def _source(address: str, access: Access, wire: str, fan_out: str | None) -> StreamSource:
+    source = StreamSource(address, access, wire, fan_out)
     _ = source.name  # a malformed address shows here
+    if fan_out is not None:
+        connect(address, access, wire=wire, fan_out=fan_out).close()  # so does a wrong name
     return source
 
 

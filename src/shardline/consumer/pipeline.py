@@ -33,8 +33,8 @@ from shardline.core.positions import TRIM_HORIZON, After, Position
 from shardline.core.shards import SequenceNumber
 from shardline.errors import PositionTrimmed, ServiceError
 from shardline.services.aggregation import split_aggregated
-from shardline.services.cursor import ShardCursor
 from shardline.services.pace import ShardPace
+from shardline.services.shard_readers import shard_reader
 from shardline.services.steps import Call, Pause, Steps, relayed
 from shardline.services.wire.columns import SUB_SEQUENCE
 
@@ -48,11 +48,13 @@ if TYPE_CHECKING:
     from shardline.consumer.delivery import Delivery
     from shardline.consumer.messages import Counts, FromRunner, PipelineKey, StartPipeline
     from shardline.consumer.read_ahead import MemoryBudget
-    from shardline.services.port import Page, StreamService
+    from shardline.services.port import Page, ShardReader, StreamService
 
 logger = logging.getLogger(__name__)
 
 _LONGEST_PAUSE_SECONDS: Final = 1.0
+_EVENT_SECONDS: Final = 5.0
+"""How long a reader that is pushed to waits for records."""
 _QUIET_SECONDS: Final = 600.0
 """How often a shard without records says up to when nothing was there."""
 _FIRST_ERROR_SECONDS: Final = 0.5
@@ -122,6 +124,7 @@ class Pipeline:
         self._state = _State.RUNNING
         self._read_to_end = False
         self._pace = ShardPace()
+        self._reader = self._reader_at(start.checkpoint)
         self._ahead = ReadAhead(budget, limits.read_ahead_records, limits.read_ahead_bytes)
         self._position: Position = start.checkpoint
         """Everything before it is processed."""
@@ -161,7 +164,12 @@ class Pipeline:
 
     def read_steps(self) -> Steps[None]:
         """Read pages in order while there is demand, until the shard's end or a stop."""
-        cursor = self._cursor_at(self._start.checkpoint)
+        try:
+            yield from self._read_on()
+        finally:
+            self._reader.close()
+
+    def _read_on(self) -> Steps[None]:
         failures = 0
         while self._running():
             demand = self._ahead.demand()
@@ -169,7 +177,7 @@ class Pipeline:
                 yield Pause(_LONGEST_PAUSE_SECONDS)
                 continue
             try:
-                found = yield from self._read(cursor, demand)
+                found = yield from self._read(demand)
             except ServiceError as error:
                 failures += 1
                 pause = min(_LONGEST_ERROR_SECONDS, _FIRST_ERROR_SECONDS * 2.0 ** (failures - 1))
@@ -182,30 +190,30 @@ class Pipeline:
             if isinstance(found, Gap):
                 if not self._accept(found):
                     return
-                cursor = self._cursor_at(TRIM_HORIZON)
+                self._go_to(TRIM_HORIZON)
                 continue
             if isinstance(found, Verdict):
                 yield Pause(_LONGEST_PAUSE_SECONDS)
-                again = TRIM_HORIZON if found is Verdict.HORIZON else cursor.position
-                cursor = self._cursor_at(again)
+                again = TRIM_HORIZON if found is Verdict.HORIZON else self._reader.position
+                self._go_to(again)
                 continue
             page = found
-            self._take_in(page, ended=cursor.ended)
-            if cursor.ended:
+            self._take_in(page, ended=self._reader.ended)
+            if self._reader.ended:
                 self._read_to_end = True
                 self.wake_delivery()
                 return
             if not page.records.num_rows:
                 yield Pause(self._limits.poll_seconds)
 
-    def _read(self, cursor: ShardCursor, demand: int) -> Steps[Page | Gap | Verdict]:
+    def _read(self, demand: int) -> Steps[Page | Gap | Verdict]:
         """Read a page; return a gap before it instead, or what to do about a refused place."""
         if self._unjudged is None:
             try:
-                self._unjudged = yield from cursor.read_steps(demand)
+                self._unjudged = yield from self._reader.read_steps(demand)
             except PositionTrimmed:
                 return (yield from self._gaps.at_refusal())
-        page = self._unjudged  # kept if the next call fails: the cursor is past it
+        page = self._unjudged  # kept if the next call fails: the reader is past it
         gap = yield from self._gaps.before_page(page)
         self._unjudged = None
         if gap is not None:
@@ -216,13 +224,18 @@ class Pipeline:
             page = replace(page, records=(yield whole))
         return page
 
-    def _cursor_at(self, position: Position) -> ShardCursor:
-        return ShardCursor(
+    def _go_to(self, position: Position) -> None:
+        self._reader.close()
+        self._reader = self._reader_at(position)
+
+    def _reader_at(self, position: Position) -> ShardReader:
+        return shard_reader(
             self._service,
             self.key.shard_id,
             position,
             pace=self._pace,
             patience_seconds=float("inf"),
+            wait_seconds=_EVENT_SECONDS,
             clock=self._clock,
         )
 

@@ -62,22 +62,23 @@ class EventPusher:
             await response.write(
                 event_stream.event_message("initial-response", empty, content_type)
             )
-            async for payload in self._payloads(subscription, arrival, in_cbor=in_cbor):
+            try:
+                async for payload in self._payloads(subscription, arrival, in_cbor=in_cbor):
+                    await response.write(
+                        event_stream.event_message("SubscribeToShardEvent", payload, content_type)
+                    )
+            except Refusal as refusal:
+                members = refusal.members()
+                payload = cbor.encode(members) if in_cbor else msgspec.json.encode(members)
                 await response.write(
-                    event_stream.event_message("SubscribeToShardEvent", payload, content_type)
+                    event_stream.exception_message(refusal.name, payload, content_type)
                 )
-        except Refusal as refusal:
-            members = refusal.members()
-            payload = cbor.encode(members) if in_cbor else msgspec.json.encode(members)
-            await response.write(
-                event_stream.exception_message(refusal.name, payload, content_type)
-            )
+            await response.write_eof()
         except ConnectionError:
-            return response  # the client is gone
+            pass  # the client is gone
         finally:
             listeners.discard(arrival)
             self._arrivals.discard(arrival)
-        await response.write_eof()
         return response
 
     async def _payloads(

@@ -49,8 +49,11 @@ class Access:
     service may take some seconds."""
 
 
-def make_client(service: str, access: Access) -> Any:
-    """Return a botocore client. Raises a `ConfigurationError` that says what is missing."""
+def make_client(service: str, access: Access, *, whole_answers: bool = True) -> Any:
+    """Return a botocore client. Raises a `ConfigurationError` that says what is missing.
+
+    Only a client for an answer that goes on must not wait for whole ones.
+    """
     url = access.endpoint_url
     if url is not None and not url.startswith(("http://", "https://")):
         raise ConfigurationError(f"endpoint_url {url!r} has no scheme: write http://{url}")
@@ -59,7 +62,8 @@ def make_client(service: str, access: Access) -> Any:
     except (BotoCoreError, ValueError) as error:
         raise read_failure(error, service, url or service).error from error
     set_deadlines(client)
-    require_whole_answers(client)
+    if whole_answers:
+        require_whole_answers(client)
     return client
 
 

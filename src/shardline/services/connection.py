@@ -10,6 +10,9 @@ from shardline.services.access import Access, make_client
 from shardline.services.addresses import parse_address
 from shardline.services.cbor_client import WIRES
 from shardline.services.dynamodb_streams import DynamoDBStream
+from shardline.services.fan_out.consumers import check_consumer_name
+from shardline.services.fan_out.push import make_push_client
+from shardline.services.fan_out.stream import FanOutStream
 from shardline.services.kinesis import KinesisStream
 
 if TYPE_CHECKING:
@@ -23,12 +26,14 @@ def connect(
     *,
     patience: Patience | None = None,
     wire: str = "json",
+    fan_out: str | None = None,
 ) -> StreamService:
     """Return the stream at an address. Nothing is sent: a missing stream fails at the first call.
 
     What is not given comes from the usual AWS environment variables and files. A server on this
     machine (`Access(endpoint_url="http://127.0.0.1:…")`) needs neither credentials nor region.
     `wire="cbor"` uses the format of the AWS SDK for Java, which is decoded in half the time.
+    `fan_out` names the registered consumer under which `shard_reader` subscribes to shards.
     """
     where = parse_address(address)
     access = access or Access()
@@ -42,7 +47,15 @@ def connect(
             f"{address}: wire={wire!r} is not available there: leave it out"
             + (", or write wire='json' or wire='cbor'" if where.service == "kinesis" else "")
         )
+    if fan_out is not None and where.service != "kinesis":
+        raise ConfigurationError(
+            f"{address}: only Kinesis has enhanced fan-out: leave fan_out={fan_out!r} out"
+        )
     access = replace(access, region=access.region or where.region)
+    if fan_out is not None:
+        check_consumer_name(fan_out)
+        client, push_client = make_client("kinesis", access), make_push_client(access)
+        return FanOutStream(client, push_client, where, fan_out, patience, wire)
     if where.service == "kinesis":
         return KinesisStream(make_client("kinesis", access), where, patience, wire=wire)
     return DynamoDBStream(make_client("dynamodbstreams", access), where, patience)

@@ -114,6 +114,9 @@ class ShardCursor:
         if not isinstance(self._reopen_at, Latest):
             self._iterator = None
 
+    def close(self) -> None:
+        """No-op: a service holds nothing for an iterator."""
+
     def _paced_read(self, max_records: int) -> Steps[Page]:
         pace, refused_since = self._pace, None
         while True:

@@ -46,12 +46,17 @@ def time_left(seconds: float) -> Iterator[None]:
 
 def set_deadlines(client: Any) -> None:
     """Make a botocore client keep deadlines for whole answers."""
+    set_connections(client, _TimedResponse)
+
+
+def set_connections(client: Any, response: type[http.client.HTTPResponse]) -> None:
+    """Make a botocore client read its answers with this class, over connections with deadlines."""
     # The dictionary is the one that the session's pools, those of proxies included, look into.
     session = client._endpoint.http_session  # noqa: SLF001 - botocore has no other way in
-    session._pool_classes_by_scheme.update(_POOLS)  # noqa: SLF001
+    session._pool_classes_by_scheme.update(_pools(response))  # noqa: SLF001
 
 
-class _TimedReader(io.RawIOBase):
+class TimedReader(io.RawIOBase):
     """Reads a socket, and raises `TimeoutError` once the time for the whole answer is over."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -62,9 +67,11 @@ class _TimedReader(io.RawIOBase):
         self._ends_at = min(_ends_at.get(), time.monotonic() + self._timeout)
 
     def readable(self) -> bool:
+        """Return true: it can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:
+        """Read what has come, or wait for it as long as time is left."""
         left = self._ends_at - time.monotonic()
         if left < self._timeout - _PRECISION_SECONDS or left <= 0:
             if left <= 0:
@@ -74,6 +81,7 @@ class _TimedReader(io.RawIOBase):
         return self._sock.recv_into(buffer)
 
     def close(self) -> None:
+        """Close the file, which keeps the socket open."""
         if not self.closed:
             super().close()
             self._file.close()
@@ -86,7 +94,7 @@ class _TimedSocket:
         self._sock = sock
 
     def makefile(self, _mode: str) -> io.BufferedReader:
-        return io.BufferedReader(_TimedReader(self._sock))
+        return io.BufferedReader(TimedReader(self._sock))
 
 
 class _TimedResponse(http.client.HTTPResponse):
@@ -97,7 +105,6 @@ class _TimedResponse(http.client.HTTPResponse):
 class _Timed:
     """Mixed into a connection: neither connecting nor sending outlasts the time left."""
 
-    response_class = _TimedResponse
     timeout: float | None
 
     def connect(self) -> None:
@@ -116,20 +123,19 @@ class _Timed:
             self.timeout = None if left == _NEVER else left
 
 
-class _HTTPConnection(_Timed, AWSHTTPConnection):  # type: ignore[misc]
-    pass
+def _pools(response: type[http.client.HTTPResponse]) -> dict[str, type]:
+    """Return a pool class for each scheme, whose connections read answers with this class."""
 
+    class Connection(_Timed, AWSHTTPConnection):  # type: ignore[misc]
+        response_class = response
 
-class _HTTPSConnection(_Timed, AWSHTTPSConnection):  # type: ignore[misc]
-    pass
+    class SecureConnection(_Timed, AWSHTTPSConnection):  # type: ignore[misc]
+        response_class = response
 
+    class Pool(AWSHTTPConnectionPool):  # type: ignore[misc]
+        ConnectionCls = Connection
 
-class _HTTPPool(AWSHTTPConnectionPool):  # type: ignore[misc]
-    ConnectionCls = _HTTPConnection
+    class SecurePool(AWSHTTPSConnectionPool):  # type: ignore[misc]
+        ConnectionCls = SecureConnection
 
-
-class _HTTPSPool(AWSHTTPSConnectionPool):  # type: ignore[misc]
-    ConnectionCls = _HTTPSConnection
-
-
-_POOLS: Final = {"http": _HTTPPool, "https": _HTTPSPool}
+    return {"http": Pool, "https": SecurePool}

@@ -13,18 +13,20 @@ _TIME: Final = "shardline_time"
 
 
 def send_exact_times(client: Any) -> None:
-    """Make a Kinesis client send the time of GetShardIterator with its milliseconds."""
+    """Make a Kinesis client send the time of a position with its milliseconds."""
 
     def keep(params: dict[str, Any], context: dict[str, Any], **_: Any) -> None:
-        if "Timestamp" in params:
-            context[_TIME] = params["Timestamp"].timestamp()
+        place = params.get("StartingPosition", params)
+        if "Timestamp" in place:
+            context[_TIME] = place["Timestamp"].timestamp()
 
     def write(params: dict[str, Any], context: dict[str, Any], **_: Any) -> None:
         if _TIME in context:
             body = json.loads(params["body"])
-            body["Timestamp"] = round(context[_TIME], 3)
+            body.get("StartingPosition", body)["Timestamp"] = round(context[_TIME], 3)
             params["body"] = json.dumps(body).encode()
 
     events = client.meta.events
-    events.register("before-parameter-build.kinesis.GetShardIterator", keep)
-    events.register("before-call.kinesis.GetShardIterator", write)
+    for operation in ("GetShardIterator", "SubscribeToShard"):
+        events.register(f"before-parameter-build.kinesis.{operation}", keep)
+        events.register(f"before-call.kinesis.{operation}", write)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from shardline.core.positions import Position
     from shardline.core.shards import Shard
+    from shardline.services.steps import Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +99,21 @@ class StreamService(Protocol):
 
     def close(self) -> None:
         """Close the connections."""
+
+
+class ShardReader(Protocol):
+    """Reads one shard from a position on, by polling it or by a subscription."""
+
+    @property
+    def position(self) -> Position:
+        """Where the next read starts: another reader made there continues without loss."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether everything in a closed shard has been read. Never taken back."""
+
+    def read_steps(self, max_records: int) -> Steps[Page]:
+        """Read the next page, which may be empty."""
+
+    def close(self) -> None:
+        """Give up what the service holds for this reader. The connections stay."""

@@ -117,6 +117,12 @@ class StreamMerger:
         wait([buffer.pending for buffer in asked if buffer.pending is not None])
         self._collect(asked)
 
+    def close(self) -> None:
+        """Give up what the service holds for readers; a read under way ends by itself."""
+        for buffer in self._buffers.values():
+            if buffer.pending is None or buffer.pending.done():
+                buffer.close()
+
     # --- delivery -----------------------------------------------------------------------------
 
     def next_run(self) -> list[Any]:

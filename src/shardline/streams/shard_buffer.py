@@ -17,6 +17,7 @@ from shardline.services.aggregation import split_aggregated
 from shardline.services.cursor import ShardCursor
 from shardline.services.pace import DYNAMODB_QUOTA, KINESIS_QUOTA, Quota, ShardPace
 from shardline.services.records import records_of, times_of
+from shardline.services.shard_readers import shard_reader
 from shardline.services.steps import run
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from shardline.services.port import Page, StreamService
+    from shardline.services.port import Page, ShardReader, StreamService
     from shardline.streams.ledger import Place
 
 EMPTY_PAGES_TO_TIP: Final = 5
@@ -96,7 +97,7 @@ class ShardBuffer:
         self._pace = ShardPace(quota)
         self._clock = clock
         self._pause = pause
-        self._cursor = self._cursor_at(place.position)
+        self._reader = self._reader_at(place.position)
         self._read_as_of = place.as_of
         self._reached_tip = place.position == LATEST
         self._empty_pages = 0
@@ -110,14 +111,14 @@ class ShardBuffer:
 
     def fetch(self) -> FetchedPage:
         """Read a page. If the position has expired, return a gap and the oldest kept records."""
-        position, trimmed = self._cursor.position, False
+        position, trimmed = self._reader.position, False
         try:
-            page = self._read_page(self._cursor, self._settings.page_size)
+            page = self._read_page(self._reader, self._settings.page_size)
         except PositionTrimmed:
             trimmed = True
             again = position if isinstance(position, AtTime) else TRIM_HORIZON
-            self._cursor = self._cursor_at(again)
-            page = self._read_page(self._cursor, self._settings.page_size)
+            self._go_to(again)
+            page = self._read_page(self._reader, self._settings.page_size)
         gap = None
         if self._may_be_too_late(page) and (trimmed or not self._still_kept(position)):
             gap = gap_at(
@@ -144,14 +145,14 @@ class ShardBuffer:
             records,
             times,
             page.records.nbytes,
-            self._cursor.ended,
+            self._reader.ended,
             at_tip,
             page.service_time,
             gap,
         )
 
     def _is_at_tip(self, page: Page) -> bool:
-        if self._cursor.ended:
+        if self._reader.ended:
             return False  # its children may hold records that arrived before this answer
         rows = page.records.num_rows
         self._empty_pages = 0 if rows else self._empty_pages + 1
@@ -171,7 +172,10 @@ class ShardBuffer:
         """Return true if the last record read is still kept: then so is everything after it."""
         if not isinstance(position, After):
             return False
-        probe = self._cursor_at(After(position.sequence, -1))
+        at_record = After(position.sequence, -1)
+        probe = ShardCursor(
+            self._service, self.shard_id, at_record, pace=self._pace, clock=self._clock
+        )
         try:
             for _ in range(EMPTY_PAGES_TO_TIP):
                 numbers = self._read_page(probe, 1).records.column("sequenceNumber").to_pylist()
@@ -206,7 +210,11 @@ class ShardBuffer:
     def pin(self, position: Position) -> None:
         """Continue at a position that outlives the iterator."""
         self.place.position = position
-        self._cursor = self._cursor_at(position)
+        self._go_to(position)
+
+    def close(self) -> None:
+        """Give up what the service holds for this shard's reader."""
+        self._reader.close()
 
     def take(self, count: int) -> list[Any]:
         """Remove and return the next records."""
@@ -275,11 +283,15 @@ class ShardBuffer:
             self.place.clock, self._times, self.ended or not (at_tip or self._waited_too_long(now))
         )
 
-    def _read_page(self, cursor: ShardCursor, max_records: int) -> Page:
-        return run(cursor.read_steps(max_records), sleep=self._pause)
+    def _read_page(self, reader: ShardReader, max_records: int) -> Page:
+        return run(reader.read_steps(max_records), sleep=self._pause)
 
-    def _cursor_at(self, position: Position) -> ShardCursor:
-        return ShardCursor(
+    def _go_to(self, position: Position) -> None:
+        self._reader.close()
+        self._reader = self._reader_at(position)
+
+    def _reader_at(self, position: Position) -> ShardReader:
+        return shard_reader(
             self._service, self.shard_id, position, pace=self._pace, clock=self._clock
         )
 

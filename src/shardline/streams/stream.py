@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 
 from shardline.errors import ConfigurationError, ServiceError, ShardlineError
 from shardline.services.access import Access
+from shardline.services.fan_out.registration import ensure_consumer
 from shardline.streams.gaps import GapPolicy, OnGap
 from shardline.streams.html import shards_html
 from shardline.streams.inline_executor import InlineExecutor
@@ -47,6 +48,8 @@ logger = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
+_PUSHED_POLL_SECONDS: Final = 0.05
+"""To ask whether something was pushed costs no call of the service."""
 _READ_AHEAD_BYTES: Final = 128 * 1024 * 1024
 """Of all shards of a stream together. Each shard may have one page in any case."""
 
@@ -189,7 +192,8 @@ class Stream(Generic[R]):
         With a time, the next record is the first that arrived at that time or later. Raises
         `InvalidPosition` for anything else; the stream then keeps its position.
         """
-        self._merger = self._merger_at(position)
+        before, self._merger = self._merger, self._merger_at(position)
+        before.close()
         self._run = []
         self._rest = iter(self._run)
 
@@ -323,6 +327,7 @@ def stream(
     list_seconds: float = 5.0,
     page_size: int = 10_000,
     connections: int = 8,
+    fan_out: str | None = None,
 ) -> Stream[Any]:
     """Read the stream at `kinesis://name` or `dynamodb://table` from a position on.
 
@@ -333,6 +338,9 @@ def stream(
 
     A shard at its tip is read every `poll_seconds`; shards are listed every `list_seconds` and
     whenever one ends. A shard may hold up the records of others for `patience_seconds`.
+
+    `fan_out` names a consumer of enhanced fan-out, for this stream alone: it is registered if it is
+    missing, which costs money, and its shards are pushed; they are polled while they are not.
     """
     return open_stream(
         address,
@@ -344,14 +352,23 @@ def stream(
         list_seconds=list_seconds,
         page_size=page_size,
         connections=connections,
+        fan_out=fan_out,
     )
 
 
 def open_stream(
-    address: str, position: str | datetime | Mapping[str, Any], access: Access, **options: Any
+    address: str,
+    position: str | datetime | Mapping[str, Any],
+    access: Access,
+    *,
+    fan_out: str | None = None,
+    **options: Any,
 ) -> Stream[Any]:
     """Return the stream at an address; the options are those of `stream`."""
-    succession = StreamSuccession(address, access)
+    if fan_out is not None:
+        ensure_consumer(address, access, fan_out)
+        options["poll_seconds"] = min(_PUSHED_POLL_SECONDS, options.get("poll_seconds", 1.0))
+    succession = StreamSuccession(address, access, fan_out)
     service = succession.service_at(position)
     try:
         return Stream(service, position, successor_of=succession.successor_of, **options)

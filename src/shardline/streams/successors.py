@@ -18,15 +18,16 @@ if TYPE_CHECKING:
 class StreamSuccession:
     """Finds the stream that a position means, and the one that replaced a stream."""
 
-    def __init__(self, address: str, access: Access) -> None:
+    def __init__(self, address: str, access: Access, fan_out: str | None = None) -> None:
         where = parse_address(address)
         self._address = address
         self._access = access
+        self._fan_out = fan_out
         self._may_change = where.service == "dynamodb" and where.stream_arn is None
 
     def service_at(self, position: Any) -> StreamService:
         """Return the newest stream; for a token of an older stream of the table, that one."""
-        service = connect(self._address, self._access)
+        service = connect(self._address, self._access, fan_out=self._fan_out)
         arn = position.get("stream") if isinstance(position, dict) else None
         if not self._may_change or not isinstance(arn, str):
             return service

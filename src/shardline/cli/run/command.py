@@ -75,6 +75,14 @@ def run(
         bool,
         typer.Option("--ephemeral", help="From the latest point, and nothing is remembered."),
     ] = False,
+    fan_out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Have the shards pushed (enhanced fan-out, which costs money) to the consumer "
+            "NAME, one for each app; it is registered if it is missing.",
+        ),
+    ] = None,
     lease_seconds: Annotated[
         float, typer.Option(min=3, help="How long a silent worker keeps its shards.")
     ] = 10,
@@ -138,6 +146,7 @@ def run(
         start=start,
         ephemeral=ephemeral,
         expect_app=expect_app,
+        fan_out=fan_out,
         lease_seconds=lease_seconds,
         checkpoint_seconds=checkpoint_seconds,
         batch_records=batch_records,

@@ -1,4 +1,4 @@
-"""The GetRecords body of Kinesis, decoded into Arrow columns."""
+"""The GetRecords body of Kinesis, and the events of SubscribeToShard, as Arrow columns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Final, TypeVar
 import msgspec
 import pyarrow as pa
 
-from shardline.core.shards import Shard
+from shardline.core.shards import SequenceNumber, Shard
 from shardline.services.wire import cbor
 from shardline.services.wire.answer import RecordsAnswer, guarded, number_column
 from shardline.services.wire.columns import KINESIS_COLUMNS, time_array
@@ -37,6 +37,7 @@ class _ChildShard(_Part):
 
 class _Envelope(_Part):
     next_shard_iterator: str | None = None
+    continuation_sequence_number: str | None = None
     millis_behind_latest: Annotated[int, msgspec.Meta(le=2**53)] | None = None
     child_shards: list[_ChildShard] | None = None
 
@@ -67,12 +68,37 @@ def decode_kinesis(body: bytes) -> RecordsAnswer:
     return guarded(_decode, body)
 
 
+def decode_event(body: bytes) -> RecordsAnswer:
+    """Decode a SubscribeToShardEvent, whose continuation number stands in place of an iterator.
+
+    Raises `msgspec.DecodeError` for an event that has neither that number nor child shards: it
+    would be the end of a shard, and is not said to be.
+    """
+    answer = guarded(_decode_event, body)
+    if answer.next_iterator is None and not answer.children:
+        raise msgspec.DecodeError("an event without continuation number and child shards")
+    return answer
+
+
 def decode_simply(body: bytes) -> RecordsAnswer:
     """Decode a body record by record: any body, in any shape."""
     return guarded(_decode_simply, body)
 
 
 def _decode(body: bytes) -> RecordsAnswer:
+    envelope, records = _parts(body)
+    return _answer(envelope, records, envelope.next_shard_iterator)
+
+
+def _decode_event(body: bytes) -> RecordsAnswer:
+    envelope, records = _parts(body)
+    continuation = envelope.continuation_sequence_number
+    if continuation is not None:
+        SequenceNumber(continuation)
+    return _answer(envelope, records, continuation)
+
+
+def _parts(body: bytes) -> tuple[_Envelope, pa.RecordBatch]:
     if cbor.is_cbor_map(body):
         alike, mark = decode_alike_cbor(body), _MARK_IN_CBOR
     else:
@@ -82,15 +108,20 @@ def _decode(body: bytes) -> RecordsAnswer:
         try:
             envelope = _typed(rest, _EMPTIED_BODY)
         except msgspec.ValidationError:
-            return _decode_simply(body)
+            return _simple_parts(body)
         if envelope.records == _MARK:
-            return _answer(envelope, alike.batch)
-    return _decode_simply(body)
+            return envelope, alike.batch
+    return _simple_parts(body)
 
 
 def _decode_simply(body: bytes) -> RecordsAnswer:
+    envelope, records = _simple_parts(body)
+    return _answer(envelope, records, envelope.next_shard_iterator)
+
+
+def _simple_parts(body: bytes) -> tuple[_Envelope, pa.RecordBatch]:
     answer = _typed(body, _BODY)
-    return _answer(answer, _columns(answer.records))
+    return answer, _columns(answer.records)
 
 
 def _holds_many(body: bytes) -> bool:
@@ -116,11 +147,11 @@ def _columns(records: list[_Record]) -> pa.RecordBatch:
     )
 
 
-def _answer(body: _Envelope, records: pa.RecordBatch) -> RecordsAnswer:
+def _answer(body: _Envelope, records: pa.RecordBatch, following: str | None) -> RecordsAnswer:
     behind_ms = body.millis_behind_latest
     return RecordsAnswer(
         records,
-        body.next_shard_iterator,
+        following,
         None if behind_ms is None else max(0, behind_ms),
         tuple(_shard(child) for child in body.child_shards or ()),
     )
