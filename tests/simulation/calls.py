@@ -89,7 +89,7 @@ class Calls:
             if name == "read":
                 shard = shard_of_iterator(arguments[0])
                 self._remote(process, call, done, "reading", shard, deadline)
-            elif name == "open":
+            elif name in ("open", "subscribe"):
                 self._remote(process, call, done, "reading", arguments[0], deadline)
             else:
                 self._remote(process, call, done, "listing", "", deadline)

@@ -49,6 +49,8 @@ class Knobs:
     one_name: bool
     """True if all workers have the same name."""
     goes_on_after_gaps: bool = False
+    fan_out: bool = False
+    """True if runners subscribe to shards; they poll while that is refused."""
 
     @property
     def times(self) -> LeaseTimes:

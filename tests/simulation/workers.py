@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
 from shardline.consumer.worker import StreamWork, Worker
@@ -10,6 +11,7 @@ from shardline.errors import GapError
 from shardline.leases.coordinator import Coordinator
 from tests.simulation.clockwork import Actor, Machine, Process
 from tests.simulation.link import SimLink
+from tests.simulation.push_twin import service_of
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -97,9 +99,7 @@ class SimWorker:
         if self.keeper is None:
             raise AssertionError("a worker without a keeper")
         owner = next(iter(self.coordinators.values())).owner
-        self.link = SimLink(
-            self.world.job(owner), self.keeper, lambda name: self.world.streams[name].twin
-        )
+        self.link = SimLink(self.world.job(owner), self.keeper, partial(service_of, self.world))
         return self.link
 
     def _errors(self) -> list[Exception]:

@@ -43,7 +43,11 @@ def lease_table(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequ
 
 @pytest.fixture
 def running(
-    spark: SparkSession, stream: Stream, recordings: Recordings, lease_table: str
+    spark: SparkSession,
+    stream: Stream,
+    recordings: Recordings,
+    lease_table: str,
+    request: pytest.FixtureRequest,
 ) -> Iterator[RunningConsumer]:
     run = consume(
         spark,
@@ -54,12 +58,14 @@ def running(
         endpoint_url=stream.endpoint_url,
         lease_seconds=4,
         tasks=2,
+        fan_out=getattr(request, "param", None),
     )
     yield run
     run.stop(10)
 
 
-@pytest.mark.req("P-01", "P-02", "P-03", "O-01", "K-53")
+@pytest.mark.parametrize("running", [None, "billing"], indirect=True, ids=["polled", "pushed"])
+@pytest.mark.req("P-01", "P-02", "P-03", "O-01", "K-53", "F-02")
 def test_a_consumer_through_splits_and_merges(
     stream: Stream, recordings: Recordings, running: RunningConsumer
 ) -> None:
