@@ -29,6 +29,8 @@ class Quota:
     calls_per_second: float = 5.0
     bytes_per_second: float = 2.0 * MIB
     page_records: int = FULL_PAGE_RECORDS
+    burst_calls: int = 1
+    """How many calls may follow each other at once after a pause."""
 
 
 KINESIS_QUOTA: Final = Quota()
@@ -48,6 +50,7 @@ class ShardPace:
         self._quota = quota
         self._spacing_seconds = 1.05 / quota.calls_per_second
         self._next_call_at = float("-inf")
+        self._calls_paid_until = float("-inf")
         self._bytes_level = quota.bytes_per_second
         self._level_at: float | None = None
         self._record_bytes = float(_FIRST_RECORD_BYTES)
@@ -77,7 +80,9 @@ class ShardPace:
     def sent(self, now: float, asked_records: int | None = None) -> None:
         """Record that a read was sent, and how many records it asked for."""
         self._asked_records = asked_records or self._quota.page_records
-        self._next_call_at = now + self._spacing_seconds
+        self._calls_paid_until = max(now, self._calls_paid_until) + self._spacing_seconds
+        ahead_seconds = (self._quota.burst_calls - 1) * self._spacing_seconds
+        self._next_call_at = self._calls_paid_until - ahead_seconds
 
     def received(self, now: float, records: int, size_bytes: int, behind_ms: int | None) -> None:
         """Record what a read gave; `behind_ms` is None where the service does not say."""

@@ -106,3 +106,15 @@ def test_a_quota_of_its_own_is_kept() -> None:
     assert pace.page_records(0.0) == 7
     pace.sent(0.0)
     assert pace.wait_seconds(0.0) > 1
+
+
+@pytest.mark.req("K-01")
+def test_calls_after_a_pause_follow_each_other_at_once_within_the_quota() -> None:
+    pace, limits, now, sent = ShardPace(Quota(burst_calls=5)), Limits(enabled=True), 0.0, []
+    while now < 10:
+        now += pace.wait_seconds(now)
+        pace.sent(now)
+        limits.count_read("shard", round(now * 1000))  # raises if there are too many
+        sent.append(now)
+    assert sent[4] == sent[0]
+    assert len(sent) > 10 * 5 * 0.9

@@ -41,11 +41,11 @@ from shardline.core.planning.events import (
     Woken,
 )
 from shardline.core.planning.loss import LossPolicy
-from shardline.core.planning.schedule import REFUSED_SECONDS, Schedule, query_delay
+from shardline.core.planning.schedule import REFUSED_SECONDS, Schedule, query_delay, wait_seconds
 from shardline.core.planning.service_clock import ServiceClock
 from shardline.core.planning.stream_view import StreamView
 from shardline.core.planning.target import Target
-from shardline.core.planning.tips import NEAR, Answer, Bounds, Kind, Place, Tip
+from shardline.core.planning.tips import Answer, Bounds, Kind, Place, Tip
 from shardline.core.planning.turns import Turns
 from shardline.core.positions import LATEST, TRIM_HORIZON, After, Position, ShardEnd
 
@@ -55,12 +55,6 @@ if TYPE_CHECKING:
     from shardline.core.planning.limits import Settings
     from shardline.core.shards import Shard
     from shardline.errors import ShardlineError
-
-_GATHER_SECONDS: Final = 0.15
-"""How long a plan waits for the ends of busy shards, so that a batch holds all of them."""
-
-_SEARCH_SECONDS: Final = 0.3
-"""How long a plan waits while the end of a range that lies far behind still moves on."""
 
 _IDLE_REFRESH: Final = timedelta(hours=1)
 """An idle query writes down this often that nothing unread was there."""
@@ -379,16 +373,11 @@ class Planner:
     def _gathers(self, now: float) -> bool:
         """Return true if a plan a little later would hold much more."""
         waited = now - self._question.at if self._question is not None else 0.0
-        if waited >= _SEARCH_SECONDS:
-            return False
         time = self.clock.time(now)
-        for shard_id in self._schedule.of(self._tips):
-            tip = self._tips[shard_id]
-            if tip.busy and not tip.found and waited < _GATHER_SECONDS:
-                return True
-            if not tip.at_tip and not tip.busy and time - tip.reached.as_of > NEAR:
-                return True
-        return False
+        return any(
+            waited < wait_seconds(self._tips[shard_id], time)
+            for shard_id in self._schedule.of(self._tips)
+        )
 
     def _target_reached(self) -> bool:
         if self._target is None or self._state is None or self._question is None:
@@ -492,8 +481,9 @@ class Planner:
             return
         if query.kind is Kind.BOOKMARK and not self._idle:
             query = replace(query, kind=Kind.SET_BOOKMARK)  # a later one, for the next plan
+        is_read = not self._idle and self.carried.get(shard_id, ()) is None
         delay = query_delay(
-            tip, query, idle=self._idle, bookmark=has_bookmark, shards=len(self._tips)
+            tip, query, is_read=is_read, bookmark=has_bookmark, shards=len(self._tips)
         )
         if not self._schedule.postpone(shard_id, delay, now):
             self._schedule.begin(shard_id)

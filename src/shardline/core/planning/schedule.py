@@ -9,6 +9,7 @@ from shardline.core.planning.tips import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
 
     from shardline.core.planning.tips import Query, Tip
 
@@ -25,11 +26,21 @@ somebody waits for it."""
 _POLLS_PER_SECOND: Final = 200
 """Of all shards together: with more of them each is read less often."""
 
-_PREPARE_SECONDS: Final = 0.25
-"""How often the end of a range that was found already is moved on while a batch runs."""
+_PREPARE_SECONDS: Final = 1.0
+"""How often a shard is asked about while a task reads it: the quota is for the task."""
 
 _BOOKMARK_SECONDS: Final = 0.4
 """A bookmark is replaced when it is older than this, so that ends lie near the tip."""
+
+_GATHER_SECONDS: Final = 0.15
+"""How long a plan waits for the ends of busy shards, so that a batch holds all of them."""
+
+_FAR_SECONDS: Final = 0.3
+"""How long a plan waits for the end of a range that lies far behind."""
+
+_SEARCH_SECONDS: Final = 3.0
+"""The same while the end is being searched in a shard that is quiet now: once the executors read
+whole pages there, its quota is used up for seconds, and the search is refused."""
 
 _NEVER: Final = float("-inf")
 
@@ -90,19 +101,28 @@ class Schedule:
         return self._due[0][0] if self._due else None
 
 
-def query_delay(tip: Tip, query: Query, *, idle: bool, bookmark: bool, shards: int) -> float:
+def query_delay(tip: Tip, query: Query, *, is_read: bool, bookmark: bool, shards: int) -> float:
     """Return how long after the last answer to send a query, beyond what the quota asks for.
 
-    `idle` means that Spark waits for a batch; `bookmark`, that one is kept of the shard.
+    `is_read` means that a task reads the shard now; `bookmark`, that one is kept of it.
     """
     polls = max(POLL_SECONDS, shards / _POLLS_PER_SECOND)
     match query.kind:
+        case Kind.FORWARD | Kind.TIME if is_read:
+            return _PREPARE_SECONDS
         case Kind.FORWARD if tip.search.silent_since is not None and query.until is not None:
             return SILENT_POLL_SECONDS
         case Kind.FORWARD if tip.at_tip or tip.search.silent_since is not None:
             return polls
-        case Kind.FORWARD | Kind.TIME if tip.found and not idle:
-            return _PREPARE_SECONDS
         case Kind.SET_BOOKMARK if bookmark:
             return _BOOKMARK_SECONDS
     return 0.0
+
+
+def wait_seconds(tip: Tip, service_time: datetime) -> float:
+    """Return how long a plan waits for the answer to a query about a shard."""
+    if tip.busy and not tip.found:
+        return _GATHER_SECONDS
+    if tip.is_settled(service_time):
+        return 0.0
+    return _SEARCH_SECONDS if tip.search.is_bounded else _FAR_SECONDS

@@ -20,6 +20,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 from shardline.core.gaps import as_of_after_page
+from shardline.core.planning.time_search import TimeSearch
 from shardline.core.positions import SHARD_END, After, Position, ShardEnd
 
 if TYPE_CHECKING:
@@ -44,14 +45,10 @@ FORWARD_RECORDS: Final = 1_000
 AHEAD_RECORDS: Final = 5_000
 """How far to read ahead of the executors where the service finds no times."""
 
-SILENCE: Final = timedelta(seconds=30)
-"""How long a service that never names its tip must give nothing but empty pages to count as read
-to the tip. That bounds a wait, and the age of an idle place; no record is given up for it."""
-
-_BEFORE_NOW: Final = timedelta(seconds=1)
 _SMALLEST_WINDOW: Final = timedelta(milliseconds=500)
-_FIRST_STEP: Final = timedelta(seconds=1)
-_STEP_GROWTH: Final = 4
+_SMALLEST_STEP: Final = timedelta(milliseconds=40)
+"""A search by time goes no closer: what lies within it is read."""
+
 _WHOLE_MINUTE: Final = timedelta(minutes=1)
 """DynamoDB may cut creation times to the whole minute."""
 
@@ -180,7 +177,7 @@ class Tip:
     """How many ranges were found by time since records were read."""
     at_tip: bool = False
     """The last answer said that nothing lies after `reached`, as far as that counts."""
-    search: _Search = field(default_factory=lambda: _Search())
+    search: TimeSearch = field(default_factory=TimeSearch)
 
     def __post_init__(self) -> None:
         self.reached = self.base
@@ -189,6 +186,14 @@ class Tip:
     def found(self) -> bool:
         """Return true if the next range holds records, or ends the shard."""
         return self.reached.position != self.base.position
+
+    def is_settled(self, now: datetime) -> bool:
+        """Return true if the search cannot make the range much longer."""
+        if self.at_tip or self.busy or isinstance(self.reached.position, ShardEnd):
+            return True
+        if now - self.reached.as_of <= NEAR:
+            return True
+        return self.found and self.count is None and not self.search.is_bounded
 
     def next_query(self, bounds: Bounds, *, bookmark: bool) -> Query | None:
         """Return the next query; None if the range cannot or need not become longer."""
@@ -215,16 +220,20 @@ class Tip:
             return self._forward(bounds, SAMPLE_RECORDS)
         by_time = bounds.finds_times and lag > NEAR and not self._is_sparse(bounds)
         if by_time and self.search.misses < _MISSES:
-            at = self.search.next_time(self.base, self.reached, bounds)
+            at = self.search.next_time(self.base, self.reached, bounds, self._smallest_step())
             if at is not None:
                 return Query(
                     self.shard_id, Kind.TIME, self.reached.position, at=at, until=bounds.until
                 )
             if self._window_is_full(bounds):
                 return None
-        near = self.carries and bounds.finds_times and lag <= NEAR
-        most = NEAR_RECORDS if near else FORWARD_RECORDS
-        return self._forward(bounds, most)
+        found_by_time = self.count is None and not self.search.is_bounded
+        if found_by_time and bounds.until is None and lag <= NEAR:
+            return None  # long enough: what is newer belongs to the next range
+        near = self.carries and lag <= NEAR
+        unknown = self.count is not None and not self.records_per_second
+        few = bounds.finds_times and (near or unknown)
+        return self._forward(bounds, NEAR_RECORDS if few else FORWARD_RECORDS)
 
     def settle(self, bounds: Bounds) -> None:
         """End the shard without a query, if it is closed and its rest is within the bounds."""
@@ -277,7 +286,7 @@ class Tip:
         self.base, self.begins = self.reached, None
         self.count, self.count_bytes = 0, 0
         self.inline, self.carries, self.at_tip = [], True, False
-        self.search = _Search()
+        self.search = TimeSearch()
         return taken
 
     # --- answers ------------------------------------------------------------------------------
@@ -293,12 +302,13 @@ class Tip:
             self.count_bytes += answer.size_bytes
             self._carry(answer, bounds)
         self._move_as_of(answer, bounds)
-        full = answer.rows >= answer.query.max_records
-        if full and not self.carries and not answer.beyond and not self.search.to_tip:
-            self.busy = True
+        full = answer.rows >= answer.query.max_records and not answer.beyond
+        if full and not self.carries and not self.search.to_tip:
+            self.busy = bounds.now - self.reached.as_of <= NEAR
         self._note_end(answer, bounds)
         if self.at_tip:
-            self.busy = self.search.to_tip = False
+            # More arrives than may travel with a task: go on with bookmarks.
+            self.busy, self.search.to_tip = self.count is not None and not self.carries, False
         elif not answer.rows and not answer.ended:
             self.search.again = answer.query if answer.behind_ms is not None else None
 
@@ -308,9 +318,9 @@ class Tip:
                 self._extend(answer)
                 self.count = None
                 self._carry_nothing()
-                self.search.found()
+                self.search.misses = 0
             else:
-                self.search.missed()
+                self.search.misses += 1
         elif answer.ended or answer.behind_ms == 0 or answer.beyond:
             self.search.nothing_from = answer.query.at
             if answer.ended and bounds.closed and self._rest_fits(answer.query, bounds):
@@ -385,11 +395,23 @@ class Tip:
     # --- bounds -------------------------------------------------------------------------------
 
     def _forward(self, bounds: Bounds, most: int) -> Query:
-        left = None if bounds.max_records is None else bounds.max_records - (self.count or 0)
-        max_records = most if left is None else max(1, min(most, left))
+        left = most
+        if bounds.max_records is not None and self.count is not None:
+            left = bounds.max_records - self.count
+        elif bounds.window is not None and self.count is None:
+            span = bounds.window - (self.reached.as_of - self.base.as_of)
+            left = int(span.total_seconds() * RECORDS_PER_SECOND)
+        max_records = max(1, min(most, left))
         return Query(
             self.shard_id, Kind.FORWARD, self.reached.position, max_records, until=bounds.until
         )
+
+    def _smallest_step(self) -> timedelta:
+        """Return the span of time whose records are better read than searched through."""
+        if not self.records_per_second:
+            return _SMALLEST_STEP
+        step = timedelta(seconds=NEAR_RECORDS / self.records_per_second)
+        return min(max(step, _SMALLEST_STEP), NEAR)
 
     def _is_sparse(self, bounds: Bounds) -> bool:
         """Return true if a window that cannot exceed the limits would hold few records.
@@ -425,48 +447,3 @@ class Tip:
     def _rest_fits(self, query: Query, bounds: Bounds) -> bool:
         window = bounds.window
         return window is None or query.at is None or query.at - self.base.as_of <= window
-
-
-@dataclass
-class _Search:
-    """The search by time within one range."""
-
-    step: timedelta = _FIRST_STEP
-    nothing_from: datetime | None = None
-    """Nothing lies at this time or later, as the service said."""
-    misses: int = 0
-    again: Query | None = None
-    """A query whose last page was empty though records lie after it: ask once more."""
-    to_tip: bool = False
-    """A bookmark was empty: read on to the tip, however much there is."""
-    silent_since: datetime | None = None
-
-    def silent(self, answer: Answer) -> bool:
-        """Return true if a service that never names its tip gave nothing for long enough."""
-        if answer.rows or answer.behind_ms is not None:
-            self.silent_since = None
-            return False
-        self.silent_since = self.silent_since or answer.service_time
-        return answer.service_time - self.silent_since >= SILENCE
-
-    def found(self) -> None:
-        self.step *= _STEP_GROWTH
-        self.misses = 0
-
-    def missed(self) -> None:
-        self.step *= 2
-        self.misses += 1
-
-    def next_time(self, base: Place, reached: Place, bounds: Bounds) -> datetime | None:
-        """Return the next time to read at; None if the rest is soon read."""
-        newest = bounds.now - _BEFORE_NOW
-        if bounds.until is not None:
-            newest = min(newest, bounds.until)
-        if bounds.window is not None:
-            newest = min(newest, base.as_of + bounds.window)
-        if self.nothing_from is None:
-            at = newest
-        else:
-            half = reached.as_of + (self.nothing_from - reached.as_of) / 2
-            at = min(newest, reached.as_of + self.step, half)
-        return at if at - reached.as_of >= _SMALLEST_WINDOW else None

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
     from shardline.services.port import Page, StreamService
 
-_QUOTA: Final = Quota(calls_per_second=4.0)
-"""The most reads of one shard that planning makes in a second, of the five that it gives."""
+_QUOTA: Final = Quota(burst_calls=5)
+"""Planning reads at its full pace only while no task of the query reads the shard."""
 
 _QUOTA_WITHOUT_TIMES: Final = Quota(calls_per_second=10.0, page_records=1_000)
 """DynamoDB Streams names no number of calls."""

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from shardline.core.planning.schedule import Schedule
-from shardline.core.planning.turns import Turns
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from shardline.core.planning.schedule import POLL_SECONDS, Schedule, query_delay, wait_seconds
+from shardline.core.planning.tips import Kind, Place, Query, Tip
+from shardline.core.positions import After
+from shardline.core.shards import SequenceNumber
+
+NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
 
 def test_one_call_about_a_shard_at_a_time() -> None:
@@ -25,11 +33,42 @@ def test_a_call_is_due_so_long_after_the_last_answer() -> None:
     assert not schedule.postpone("a", 0.5, 10.5)
 
 
-def test_shards_without_a_turn_for_longest_come_first() -> None:
-    turns = Turns()
-    shares = dict.fromkeys(("a", "b", "c"), 1_000)
-    first = turns.choose(shares, 2_000)
-    assert first == ["a", "b"]
-    turns.took(first)
-    assert turns.choose(shares, 2_000) == ["c", "a"]
-    assert turns.choose(shares, None) == ["c", "a", "b"]
+def tip(seconds_behind: float = 0.0) -> Tip:
+    return Tip("a", Place(After(SequenceNumber("1")), NOON - timedelta(seconds=seconds_behind)))
+
+
+def query(kind: Kind) -> Query:
+    return Query("a", kind, After(SequenceNumber("1")), 100)
+
+
+def delay(tip: Tip, kind: Kind, *, is_read: bool = False, shards: int = 1) -> float:
+    return query_delay(tip, query(kind), is_read=is_read, bookmark=False, shards=shards)
+
+
+@pytest.mark.parametrize("kind", [Kind.FORWARD, Kind.TIME])
+def test_planning_leaves_the_quota_to_the_task_that_reads_the_shard(kind: Kind) -> None:
+    assert delay(tip(60), kind) == 0.0
+    assert delay(tip(60), kind, is_read=True) >= 1.0
+
+
+def test_a_shard_at_its_tip_is_polled_less_often_where_there_are_many() -> None:
+    idle = tip()
+    idle.at_tip = True
+    assert delay(idle, Kind.FORWARD) == POLL_SECONDS
+    assert delay(idle, Kind.FORWARD, shards=1_000) == 5.0
+
+
+def test_a_plan_waits_for_the_end_of_a_quiet_backlog_longer_than_for_others() -> None:
+    behind = tip(60)
+    briefly = wait_seconds(behind, NOON)
+    behind.search.nothing_from = NOON
+    assert 0 < briefly < wait_seconds(behind, NOON)
+    behind.at_tip = True
+    assert wait_seconds(behind, NOON) == 0.0
+    assert wait_seconds(tip(1), NOON) == 0.0
+
+
+def test_a_plan_waits_a_moment_for_busy_shards() -> None:
+    busy = tip(1)
+    busy.busy = True
+    assert 0 < wait_seconds(busy, NOON) < 0.5

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shardline.core.planning.tips import SILENCE, Answer, Bounds, Kind, Place, Query, Tip
+from shardline.core.planning.time_search import SILENCE
+from shardline.core.planning.tips import Answer, Bounds, Kind, Place, Query, Tip
 from shardline.core.positions import SHARD_END, TRIM_HORIZON, After
 from shardline.core.shards import SequenceNumber
 
@@ -117,7 +118,8 @@ def test_a_time_with_nothing_after_it_bounds_the_search() -> None:
     while (query := asked(tip, limits)).at is not None:
         times.append(query.at)
         tip.answered(answer(query), limits)
-    assert times == [NOON - SECOND, NOON - HOUR + SECOND, NOON - HOUR + SECOND / 2]
+    assert times[:2] == [NOON - SECOND, NOON - HOUR + (HOUR - SECOND) / 2]
+    assert times[-1] < NOON - HOUR + SECOND / 10
     assert query.kind is Kind.FORWARD
     assert not tip.found
 

@@ -1,0 +1,63 @@
+"""The search by time for the end of one range: which time to read at next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from shardline.core.planning.tips import Answer, Bounds, Place, Query
+
+SILENCE: Final = timedelta(seconds=30)
+"""How long a service that never names its tip must give nothing but empty pages to count as read
+to the tip. That bounds a wait, and the age of an idle place; no record is given up for it."""
+
+_BEFORE_NOW: Final = timedelta(seconds=1)
+
+
+@dataclass
+class TimeSearch:
+    """What the queries of one range have shown so far.
+
+    The first time to read at is the newest one that the range may reach. If nothing lies there,
+    the last record is found by halving the time in between.
+    """
+
+    nothing_from: datetime | None = None
+    """Nothing lies at this time or later, as the service said."""
+    misses: int = 0
+    """How many times in a row gave no later end: the stamps go back."""
+    again: Query | None = None
+    """A query whose last page was empty though records lie after it: ask once more."""
+    to_tip: bool = False
+    """A bookmark was empty: read on to the tip, however much there is."""
+    silent_since: datetime | None = None
+
+    @property
+    def is_bounded(self) -> bool:
+        """Return true if a time is known with nothing after it."""
+        return self.nothing_from is not None
+
+    def silent(self, answer: Answer) -> bool:
+        """Return true if a service that never names its tip gave nothing for long enough."""
+        if answer.rows or answer.behind_ms is not None:
+            self.silent_since = None
+            return False
+        self.silent_since = self.silent_since or answer.service_time
+        return answer.service_time - self.silent_since >= SILENCE
+
+    def next_time(
+        self, base: Place, reached: Place, bounds: Bounds, smallest_step: timedelta
+    ) -> datetime | None:
+        """Return the next time to read at; None if the rest is soon read."""
+        newest = bounds.now - _BEFORE_NOW
+        if bounds.until is not None:
+            newest = min(newest, bounds.until)
+        if bounds.window is not None:
+            newest = min(newest, base.as_of + bounds.window)
+        if self.nothing_from is not None:
+            newest = min(newest, reached.as_of + (self.nothing_from - reached.as_of) / 2)
+        return newest if newest - reached.as_of >= smallest_step else None

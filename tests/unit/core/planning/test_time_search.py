@@ -1,0 +1,54 @@
+"""Which time to read at next in the search for the end of a range."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from shardline.core.planning.time_search import SILENCE, TimeSearch
+from shardline.core.planning.tips import Answer, Bounds, Kind, Place, Query
+from shardline.core.positions import TRIM_HORIZON
+
+NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+STEP = SECOND / 25
+
+
+def place(seconds_before_noon: float) -> Place:
+    return Place(TRIM_HORIZON, NOON - seconds_before_noon * SECOND)
+
+
+def bounds(**changes: object) -> Bounds:
+    given: dict[str, object] = {"now": NOON, "finds_times": True, "closed": False}
+    return Bounds(**(given | changes))  # type: ignore[arg-type]
+
+
+def test_the_first_time_is_the_newest_one_that_the_range_may_reach() -> None:
+    search, base = TimeSearch(), place(3_600)
+    assert search.next_time(base, base, bounds(), STEP) == NOON - SECOND
+    until = NOON - 9 * SECOND
+    assert search.next_time(base, base, bounds(until=until), STEP) == until
+    window = bounds(max_records=10_001)
+    assert search.next_time(base, base, window, STEP) == base.as_of + 10 * SECOND
+
+
+def test_the_time_before_one_with_nothing_is_halved_down_to_the_smallest_step() -> None:
+    search, base, last = TimeSearch(), place(60), NOON - 47 * SECOND
+    reached, steps = base, 0
+    while (time := search.next_time(base, reached, bounds(), STEP)) is not None:
+        steps += 1
+        if time <= last:
+            reached = Place(TRIM_HORIZON, time)
+        else:
+            search.nothing_from = time
+    assert timedelta(0) <= last - reached.as_of <= 2 * STEP
+    assert steps <= 12
+
+
+def test_only_a_long_silence_counts_as_the_tip_where_the_service_does_not_name_it() -> None:
+    search = TimeSearch()
+    query = Query("shard", Kind.FORWARD, TRIM_HORIZON, 100)
+    assert not search.silent(Answer(query, NOON))
+    assert not search.silent(Answer(query, NOON + SILENCE / 2))
+    assert search.silent(Answer(query, NOON + SILENCE))
+    assert not search.silent(Answer(query, NOON + SILENCE, rows=1))
+    assert not search.silent(Answer(query, NOON + SILENCE))
