@@ -175,7 +175,7 @@ class RunningConsumer:
 
     def _mark_stopping(self) -> None:
         self._stopping.set()
-        for _ in range(3):
+        for _ in range(_TRIES_TO_STOP):
             if self._write(partial(self._table.stop_run, self._run.app_name, self.run_id)):
                 return
 

@@ -65,14 +65,6 @@ class HashRange:
     def __contains__(self, hash_key: int) -> bool:
         return self.start <= hash_key <= self.end
 
-    def touches(self, other: HashRange) -> bool:
-        """Return true if the two ranges are adjacent, as the parents of a merge must be."""
-        return self.end + 1 == other.start or other.end + 1 == self.start
-
-    def overlaps(self, other: HashRange) -> bool:
-        """Return true if any hash key belongs to both ranges."""
-        return self.start <= other.end and other.start <= self.end
-
 
 def hash_key_of(partition_key: str) -> int:
     """Return the hash key that Kinesis gives a partition key: its MD5, read as a number."""

@@ -109,11 +109,6 @@ class ShardCursor:
             self._position = self._reopen_at
         return page
 
-    def reopen(self) -> None:
-        """Drop the iterator: the next read opens another one at the same place."""
-        if not isinstance(self._reopen_at, Latest):
-            self._iterator = None
-
     def close(self) -> None:
         """No-op: a service holds nothing for an iterator."""
 

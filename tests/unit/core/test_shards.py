@@ -40,16 +40,6 @@ def test_a_partition_key_hashes_to_its_md5() -> None:
         assert sum(hash_key_of(key) in half for half in halves) == 1
 
 
-@pytest.mark.req("O-04", "O-05")
-def test_hash_ranges_know_their_neighbours() -> None:
-    left, middle, right = HashRange(0, 9), HashRange(10, 19), HashRange(20, 29)
-    assert left.touches(middle)
-    assert middle.touches(left)
-    assert not left.touches(right)
-    assert not left.overlaps(middle)
-    assert HashRange(5, 15).overlaps(middle)
-
-
 @pytest.mark.req("O-07")
 def test_closed_and_open_are_told_apart_by_the_ending_number() -> None:
     assert Shard("s", last=SequenceNumber("5")).closed

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from shardline.core.positions import After, AtTime, Latest, Position, ShardEnd, TrimHorizon
+from shardline.core.positions import AtTime, Position
 from shardline.core.shards import SequenceNumber, Shard
 from shardline.errors import (
     InvalidPosition,
@@ -22,6 +22,7 @@ from shardline.local.dynamodb_streams.changes import sequence_text
 from shardline.local.dynamodb_streams.iterators import MAX_RECORDS, open_shard, read_shard
 from shardline.local.dynamodb_streams.state import RETENTION_MS
 from shardline.local.refusals import Refusal
+from shardline.services.iterators import iterator_parameters
 from shardline.services.port import Page, StreamDescription
 from shardline.services.wire.columns import DYNAMODB_COLUMNS
 
@@ -91,27 +92,22 @@ class DynamoDBTwin:
 
     def open(self, shard_id: str, position: Position) -> str:
         """Return an iterator at a position."""
+        if isinstance(position, AtTime):
+            raise InvalidPosition(
+                f"{position} cannot be opened: DynamoDB Streams knows sequence numbers, the trim "
+                "horizon and latest"
+            )
+        start = iterator_parameters(shard_id, position, "SequenceNumber")
         now_ms = self._clock.now_ms()
         stream = self._stream(now_ms)
         with _translated_errors(ShardNotFound), self._tables.lock:
-            match position:
-                case TrimHorizon():
-                    return open_shard(stream, shard_id, "TRIM_HORIZON", now_ms=now_ms)
-                case Latest():
-                    return open_shard(stream, shard_id, "LATEST", now_ms=now_ms)
-                case After(sequence, sub_sequence):
-                    return open_shard(
-                        stream,
-                        shard_id,
-                        "AFTER_SEQUENCE_NUMBER" if sub_sequence is None else "AT_SEQUENCE_NUMBER",
-                        sequence=sequence.text,
-                        now_ms=now_ms,
-                    )
-                case AtTime() | ShardEnd():
-                    raise InvalidPosition(
-                        f"{position} cannot be opened: DynamoDB Streams knows sequence numbers, "
-                        "the trim horizon and latest"
-                    )
+            return open_shard(
+                stream,
+                shard_id,
+                start["ShardIteratorType"],
+                sequence=start.get("SequenceNumber"),
+                now_ms=now_ms,
+            )
 
     def read(self, iterator: str, max_records: int) -> Page:
         """Read one page."""

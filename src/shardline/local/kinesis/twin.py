@@ -7,15 +7,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from shardline.core.positions import (
-    TRIM_HORIZON,
-    After,
-    AtTime,
-    Latest,
-    Position,
-    ShardEnd,
-    TrimHorizon,
-)
+from shardline.core.positions import TRIM_HORIZON
 from shardline.core.shards import SequenceNumber, Shard
 from shardline.errors import (
     InvalidPosition,
@@ -38,6 +30,7 @@ from shardline.local.kinesis.records import (
 from shardline.local.kinesis.requests import MAX_READ_RECORDS
 from shardline.local.kinesis.resharding import merge_shards, split_shard
 from shardline.local.refusals import Refusal
+from shardline.services.iterators import iterator_parameters
 from shardline.services.port import Page, StreamDescription
 from shardline.services.wire.columns import KINESIS_COLUMNS
 from shardline.services.wire.kinesis import decode_kinesis
@@ -47,6 +40,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from shardline.core.positions import Position
     from shardline.local.kinesis.shards import ShardLog
     from shardline.local.kinesis.streams import Stream
 
@@ -171,7 +165,10 @@ class KinesisTwin:
 
     def open(self, shard_id: str, position: Position) -> str:
         """Return an iterator at a position."""
-        request = {"StreamName": self.name, "ShardId": shard_id} | _start(shard_id, position)
+        start = iterator_parameters(shard_id, position)
+        if "Timestamp" in start:
+            start["Timestamp"] = start["Timestamp"].timestamp()
+        request = {"StreamName": self.name, "ShardId": shard_id} | start
         with self._calling("GetShardIterator", shard_id):
             self._stream()
             answer = get_shard_iterator(self.account, request, self.clock.now_ms())
@@ -240,18 +237,3 @@ def _shard(shard: ShardLog, visible_reshards: int) -> Shard:
         first=SequenceNumber(shard.number(shard.opened.tick)),
         last=SequenceNumber(shard.number(closed.tick)) if closed and seen_closed else None,
     )
-
-
-def _start(shard_id: str, position: Position) -> dict[str, Any]:
-    match position:
-        case TrimHorizon():
-            return {"ShardIteratorType": "TRIM_HORIZON"}
-        case Latest():
-            return {"ShardIteratorType": "LATEST"}
-        case AtTime(time):
-            return {"ShardIteratorType": "AT_TIMESTAMP", "Timestamp": time.timestamp()}
-        case After(sequence, sub_sequence):
-            kind = "AFTER_SEQUENCE_NUMBER" if sub_sequence is None else "AT_SEQUENCE_NUMBER"
-            return {"ShardIteratorType": kind, "StartingSequenceNumber": sequence.text}
-        case ShardEnd():
-            raise InvalidPosition(f"{shard_id} was read to its end: there is nothing to open")
