@@ -9,8 +9,15 @@ import logging
 import secrets
 import sys
 import time
+from multiprocessing import get_context
+from typing import TYPE_CHECKING
 
 from tests.simulation.world import shrink, simulate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tests.simulation.world import Outcome
 
 
 def main() -> int:
@@ -21,6 +28,7 @@ def main() -> int:
     parser.add_argument("--fresh", action="store_true", help="begin at a seed nobody ran before")
     parser.add_argument("--seconds", type=float, help="stop after this much time")
     parser.add_argument("--keep-going", action="store_true", help="list all failing seeds")
+    parser.add_argument("--jobs", type=int, default=1, help="how many processes to run them in")
     chosen = parser.parse_args()
     logging.disable(logging.CRITICAL)
     if chosen.only is not None:
@@ -29,17 +37,16 @@ def main() -> int:
     print(f"seeds {first} to {first + chosen.seeds - 1}", flush=True)
     began, ran, failed, events, virtual, longest = time.monotonic(), 0, 0, 0, 0.0, 0.0
     delivered = repeated = stale = 0
-    for seed in range(first, first + chosen.seeds):
-        outcome = simulate(seed)
+    for outcome in _outcomes(range(first, first + chosen.seeds), chosen.jobs):
         ran += 1
         virtual, events = virtual + outcome.seconds, events + outcome.events
         delivered, repeated = delivered + outcome.delivered, repeated + outcome.repeated
         stale, longest = stale + outcome.stale, max(longest, outcome.healed_after)
         if outcome.failure:
             failed += 1
-            print(f"seed {seed}: {outcome.failure}", flush=True)
+            print(f"seed {outcome.seed}: {outcome.failure}", flush=True)
             if not chosen.keep_going:
-                return _tell(seed)
+                return _tell(outcome.seed)
         if chosen.seconds is not None and time.monotonic() - began > chosen.seconds:
             break
     spent = time.monotonic() - began
@@ -49,6 +56,15 @@ def main() -> int:
         f"{longest:.1f} lease times; {spent:.1f} s ({ran / spent:.1f} seeds a second)"
     )
     return 1 if failed else 0
+
+
+def _outcomes(seeds: Iterable[int], jobs: int) -> Iterator[Outcome]:
+    """Run seeds, in several processes if there are jobs for them."""
+    if jobs == 1:
+        yield from map(simulate, seeds)
+        return
+    with get_context("fork").Pool(jobs) as pool:
+        yield from pool.imap_unordered(simulate, seeds, chunksize=4)
 
 
 def _tell(seed: int) -> int:

@@ -19,7 +19,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
-from shardline.core.positions import TRIM_HORIZON
+from shardline.core.positions import LATEST, TRIM_HORIZON
 from tests.simulation.faults import Fault
 from tests.simulation.history import Checkpointed, Delivered
 from tests.simulation.knobs import choose_knobs
@@ -28,6 +28,7 @@ from tests.simulation.world import World
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from shardline.core.positions import Latest, TrimHorizon
     from tests.simulation.clockwork import Process
 
 SEED = 4
@@ -55,9 +56,12 @@ class Result(NamedTuple):
     """Names the history: what was delivered and checkpointed, by whom, in which order."""
 
 
-def run(script: dict[int, str]) -> Result:
+def run(
+    script: dict[int, str], start: TrimHorizon | Latest = TRIM_HORIZON, split_at: float = 3.5
+) -> Result:
     """Run the world with the fates of single calls."""
-    world = World(SEED, (Fault(3.5, "split", 0, 0.0),), KNOBS, LEASES)
+    knobs = replace(KNOBS, start=start)
+    world = World(SEED, (Fault(split_at, "split", 0, 0.0),), knobs, LEASES)
     network, calls = world.network, 0
     network.script = script
     network.on_death = partial(_strike, world)
@@ -107,17 +111,19 @@ def pairs_of_faults(calls: int, count: int, seed: int) -> Iterator[dict[int, str
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--step", type=int, default=1, help="run only one script in so many")
+    parser.add_argument("--latest", action="store_true", help='start at "latest", split early')
     parser.add_argument("--pairs", type=int, default=0, help="pairs of faults besides")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this time")
     chosen = parser.parse_args()
     logging.disable(logging.CRITICAL)
-    began, whole = time.monotonic(), run({})
+    run_one = partial(run, start=LATEST, split_at=0.25) if chosen.latest else run
+    began, whole = time.monotonic(), run_one({})
     print(f"{whole.calls} calls, {len(FATES)} fates: {whole.calls * len(FATES)} single faults")
     scripts = [*single_faults(whole.calls, chosen.step)]
     scripts += pairs_of_faults(whole.calls, chosen.pairs, seed=1)
     ran, failed, digests = 0, 0, {whole.digest}
     for script in scripts:
-        result = run(script)
+        result = run_one(script)
         ran += 1
         digests.add(result.digest)
         if result.failure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from shardline.core.positions import After, AtTime, Position, ShardEnd
@@ -68,7 +69,9 @@ class SimTable(MemoryLeaseTable):
     def create_header(self, header: Header, replaces: Header | None = None) -> None:
         super().create_header(header, replaces)
         if replaces is None and isinstance(header.start, AtTime):
-            self._streams[header.stream_name].excuse_before(header.start.time)
+            # "Latest" was resolved within this second: the start is cut to it.
+            resolved_before = header.start.time + timedelta(seconds=1)
+            self._streams[header.stream_name].excuse_before(resolved_before)
 
     def swap_row(self, new: LeaseRow, expected: LeaseRow | None) -> None:
         key = (new.app_name, new.stream_name, new.shard_id)

@@ -138,6 +138,16 @@ class PipelineFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class PipelineBlocked:
+    """A shard cannot be started, because a call of its consumer that was given up still runs.
+
+    Nobody else has taken it meanwhile: only another process can go on with it.
+    """
+
+    key: PipelineKey
+
+
+@dataclass(frozen=True, slots=True)
 class PipelineStalled:
     """The consumer did not return in time: the pipeline was abandoned."""
 
@@ -174,6 +184,7 @@ FromRunner = (
     | PipelineFinished
     | PipelineHalted
     | PipelineFailed
+    | PipelineBlocked
     | PipelineStalled
     | Pulse
 )

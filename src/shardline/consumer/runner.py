@@ -23,6 +23,7 @@ from shardline.consumer.messages import (
     KeyIsParked,
     KeyParked,
     LeasesValid,
+    PipelineBlocked,
     PipelineFailed,
     PipelineStalled,
     Pulse,
@@ -180,7 +181,7 @@ class Runner:
     def _start(self, start: StartPipeline) -> None:
         place = (start.key.stream_name, start.key.shard_id)
         if place in self._abandoned and self._abandoned[place].oldest_call() is not None:
-            self._send(PipelineStalled(start.key, self._job.stall_seconds))
+            self._send(PipelineBlocked(start.key))
             return
         if place in self._works:
             if self._works[place].pipeline.key == start.key:

@@ -18,6 +18,7 @@ from shardline.consumer.messages import (
     KeyIsParked,
     KeyParked,
     LeasesValid,
+    PipelineBlocked,
     PipelineFailed,
     PipelineFinished,
     PipelineHalted,
@@ -111,6 +112,7 @@ class Worker:
         self._runner_started_at = 0.0
         self._heard_at = 0.0
         self._restarts = 0
+        self._blocked = False
         self._running: dict[PipelineKey, StartPipeline] = {}
         self._finishing: set[PipelineKey] = set()
         self._valid_until = float("-inf")
@@ -182,6 +184,8 @@ class Worker:
         if message is not None:
             self._heard_at = now
             self.handle(message)
+            if self._blocked:
+                yield from self._replace_runner("still runs a consumer that was given up")
         elif now - self._heard_at > self._silence_seconds:
             yield from self._replace_runner(f"did not answer for {now - self._heard_at:.0f} s")
 
@@ -222,6 +226,8 @@ class Worker:
                 self._running.pop(key, None)
                 reason = f"its consumer did not return for {seconds:.0f} s"
                 self._coordinator(key).give_up(key.shard_id, key.epoch, reason)
+            case PipelineBlocked():
+                self._blocked = True
             case Pulse():
                 pass
 
@@ -245,7 +251,7 @@ class Worker:
 
     def _replace_runner(self, what: str) -> Steps[None]:
         """Take every lease anew after the runner is gone: no epoch is worked under twice."""
-        runner, self._runner = self._runner, None
+        runner, self._runner, self._blocked = self._runner, None, False
         logger.error("the process that runs the consumer %s; starting another", what)
         if runner is not None:
             yield runner.kill

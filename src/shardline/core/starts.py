@@ -40,6 +40,29 @@ def begin(listed: Collection[Shard], start: TrimHorizon | Latest | AtTime) -> Be
     return Beginning(positions, frozenset(s.id for s in listed if s.closed))
 
 
+def begin_at_time(
+    listed: Collection[Shard],
+    start: TrimHorizon | AtTime,
+    *,
+    skipped: AbstractSet[str] | None,
+    known: AbstractSet[str],
+) -> dict[str, Position]:
+    """Return where to start in each shard, for a start at "latest" that is resolved to a time.
+
+    `skipped` are the shards that were closed before that time, if this is known; `known` are
+    those that are read. A child of a shard that is read starts at its beginning: all of it was
+    written after what its parent holds.
+    """
+    read = {shard.id for shard in listed if not shard.closed} | known
+    if skipped is not None:
+        read.update(shard.id for shard in listed if shard.id not in skipped)
+    return {
+        shard.id: TRIM_HORIZON if any(parent in read for parent in shard.parents) else start
+        for shard in listed
+        if shard.id not in (skipped or ())
+    }
+
+
 def begin_later(
     listed: Collection[Shard], known: AbstractSet[str], start: TrimHorizon | Latest | AtTime
 ) -> Beginning:

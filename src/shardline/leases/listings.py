@@ -42,6 +42,8 @@ class Listings:
         try:
             if clock() >= state.describe_due_at() or not self._active():
                 yield from self._describe()
+            if self._active() and self._member.wants_start:
+                yield from self._resolve_latest()
             if not self._active() or state.header is None:
                 return
             yield from self._list_children()
@@ -53,6 +55,14 @@ class Listings:
             logger.warning("%s: %s; trying again", state.owner, error)
         except ConfigurationError as error:
             self._member.error = error
+
+    def _resolve_latest(self) -> Steps[None]:
+        """List, then ask for the time: what is closed by then was closed before that time."""
+        asked_at = self._member.clock()
+        shards = yield self._service.list_shards
+        self._member.handle(e.ShardsListed(tuple(shards), asked_at))
+        yield from self._describe()
+        self._member.wants_start = False
 
     def _active(self) -> bool:
         stream = self._member.state.stream

@@ -68,6 +68,8 @@ class Member:
         """Wakes an actor by its name: "heartbeats", "rows" or "listings"."""
         self.prepared = False
         """True when the table exists and can be used."""
+        self.wants_start = False
+        """True if the stream is listed and described to resolve a start at "latest"."""
         self.error: ShardlineError | None = None
         """Why this worker cannot go on; None while it can."""
         self._work = work

@@ -14,7 +14,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from shardline.core.leasing import events as e
-from shardline.core.leasing.instructions import ReadParkedKeys, ReadRows, ScanRows
+from shardline.core.leasing.instructions import (
+    ReadHeartbeats,
+    ReadParkedKeys,
+    ReadRows,
+    ScanRows,
+)
 from shardline.core.leasing.parked_keys import inherited_keys
 from shardline.core.leasing.rows import EPOCHS_PER_MOVE, Header
 from shardline.core.positions import TRIM_HORIZON, AtTime, Latest, TrimHorizon
@@ -23,6 +28,9 @@ from shardline.leases.port import Conflict, TableUnavailable
 from shardline.services.steps import Pause
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from shardline.core.leasing.described_stream import LatestStart
     from shardline.core.leasing.instructions import Instruction
     from shardline.core.leasing.rows import LeaseRow
     from shardline.leases.member import Member
@@ -152,9 +160,7 @@ class RowRounds:
             return
         beats = yield partial(member.table.read_heartbeats, *member.space)
         member.handle(e.HeartbeatsRead(beats))
-        for worker in state.peers.suspects(member.clock()):
-            beat = yield partial(member.table.read_heartbeat, *member.space, worker)
-            member.handle(e.HeartbeatRead(worker, beat))
+        yield from self._read_single_heartbeats(state.peers.suspects(member.clock()))
         scan_due = member.clock() - self._scanned_at >= state.times.renew_seconds
         if scan_due and state.must_scan():
             yield from self._scan()
@@ -172,6 +178,13 @@ class RowRounds:
         if shard_ids:
             rows = yield partial(member.table.read_rows, *member.space, shard_ids)
             member.handle(e.RowsRead(shard_ids, rows))
+
+    def _read_single_heartbeats(self, workers: Iterable[str]) -> Steps[None]:
+        """Read heartbeats consistently: their workers are dead if they still stand still."""
+        member = self._member
+        for worker in workers:
+            beat = yield partial(member.table.read_heartbeat, *member.space, worker)
+            member.handle(e.HeartbeatRead(worker, beat))
 
     def _scan(self) -> Steps[tuple[LeaseRow, ...]]:
         """Read all rows."""
@@ -194,10 +207,14 @@ class RowRounds:
         stream = state.stream
         if stream is None or not stream.active:
             return
-        created_at = stream.created_at
+        created_at, latest = stream.created_at, state.described.latest
         created = stored is None or stored.stream_created_at < created_at
         if created:
-            header = self._new_header(stored, created_at)
+            if self._begins_at_latest(stored) and latest is None:
+                member.wants_start = True
+                member.wake("listings")
+                return
+            header = self._new_header(stored, created_at, latest)
             try:
                 yield partial(member.table.create_header, header, stored)
             except Conflict as conflict:
@@ -211,9 +228,16 @@ class RowRounds:
             self.origin = Origin(self._table_created, new, start if new else None)
             logger.info("%s joined %s: %s", state.owner, member.space[1], self.origin)
         if stored is not None:
-            member.handle(e.HeaderRead(stored))
+            member.handle(e.HeaderRead(stored, _skipped(stored, latest, created=created)))
 
-    def _new_header(self, stored: Header | None, created_at: object) -> Header:
+    def _begins_at_latest(self, stored: Header | None) -> bool:
+        """Return true if this worker is the first of its app, and that begins at "latest"."""
+        known = stored or self._member.state.header or self._rows_at_join
+        return not known and isinstance(self._start, Latest)
+
+    def _new_header(
+        self, stored: Header | None, created_at: object, latest: LatestStart | None
+    ) -> Header:
         member, state = self._member, self._member.state
         stream, rows = state.stream, self._rows_at_join or ()
         if stream is None:
@@ -234,9 +258,9 @@ class RowRounds:
             )
         if not isinstance(self._start, Latest):
             return replace(header, start=self._start, settled=bool(rows))
-        since = stream.service_time.timestamp()
-        floor = since - since % self._time_resolution_seconds
-        start = AtTime(stream.service_time.fromtimestamp(floor, stream.service_time.tzinfo))
+        time = latest.time if latest is not None else stream.service_time
+        floor = time.timestamp() - time.timestamp() % self._time_resolution_seconds
+        start = AtTime(time.fromtimestamp(floor, time.tzinfo))
         return replace(header, start=start, settled=bool(rows), latest=True)
 
     def _carry_out(self, instruction: Instruction) -> Steps[None]:
@@ -245,6 +269,8 @@ class RowRounds:
                 yield from self.read_rows(shard_ids)
             case ScanRows():
                 yield from self._scan()
+            case ReadHeartbeats(workers):
+                yield from self._read_single_heartbeats(workers)
             case ReadParkedKeys(shards):
                 yield from self._read_parked_keys(shards)
             case _:
@@ -268,3 +294,10 @@ class RowRounds:
             except Conflict:
                 continue  # the lease is gone: its row says so when it is read next
             member.handle(e.ParkedKeysRead(shard_id, epoch, frozenset(keys)))
+
+
+def _skipped(header: Header, latest: LatestStart | None, *, created: bool) -> frozenset[str] | None:
+    """Return the shards closed before the start, if what this worker resolved proves it."""
+    if latest is None or not header.latest or not isinstance(header.start, AtTime):
+        return None
+    return latest.closed if created or latest.time <= header.start.time else None

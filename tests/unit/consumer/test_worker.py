@@ -13,6 +13,7 @@ from shardline.consumer.messages import (
     KeyIsParked,
     KeyParked,
     LeasesValid,
+    PipelineBlocked,
     PipelineFailed,
     PipelineFinished,
     PipelineHalted,
@@ -174,6 +175,16 @@ def test_reports_reach_the_leases(stage: Stage, message: FromRunner, call: tuple
     stage.run()
     assert call in stage.leases.calls
     assert (KeyIsParked(KEY, "ann") in stage.links[0].sent) == isinstance(message, KeyParked)
+
+
+@pytest.mark.case("X-30")
+def test_a_runner_in_which_a_call_that_was_given_up_blocks_its_shard_is_replaced(
+    stage: Stage,
+) -> None:
+    stage.links[0].received.append(PipelineBlocked(KEY))
+    stage.run(8)
+    assert len(stage.links) == 2
+    assert ("restart", "shard-1", 7) in stage.leases.calls, "taken anew: under another epoch"
 
 
 @pytest.mark.case("W-02")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from shardline.core.positions import LATEST, TRIM_HORIZON, AtTime
 from shardline.core.shards import SequenceNumber, Shard
-from shardline.core.starts import begin, begin_later
+from shardline.core.starts import begin, begin_at_time, begin_later
 
 CLOSED = Shard("closed", last=SequenceNumber("9"))
 OPEN = Shard("open", ("closed",))
@@ -55,3 +56,14 @@ def test_an_ancestor_that_shows_up_late_is_behind_an_ephemeral_consumer() -> Non
     assert late.positions == {}
     assert late.skipped == {"closed"}
     assert begin_later([CLOSED, OPEN], {"open"}, TRIM_HORIZON).positions == {"closed": TRIM_HORIZON}
+
+
+@pytest.mark.req("O-20", "O-21")
+def test_a_resolved_start_at_latest_skips_what_was_closed_before_and_nothing_else() -> None:
+    listed = [CLOSED, replace(OPEN, last=SequenceNumber("9")), CHILD]
+    resolved = begin_at_time(listed, NOON, skipped=frozenset({"closed"}), known=set())
+    assert resolved == {"open": NOON, "child": TRIM_HORIZON}
+    unknown = begin_at_time(listed, NOON, skipped=None, known=set())
+    assert unknown == {"closed": NOON, "open": NOON, "child": NOON}
+    unknown = begin_at_time(listed, NOON, skipped=None, known={"open"})
+    assert unknown == {"closed": NOON, "open": NOON, "child": TRIM_HORIZON}

@@ -20,7 +20,7 @@ def test_a_worker_that_creates_an_app_says_so_and_from_where_it_starts() -> None
     stage = Stage(shards=1)
     first = stage.worker("a", start=LATEST)
     assert str(first.origin) == "None", "it is not known before the table was read"
-    stage.let_pass(0)
+    stage.let_pass(1)
     assert str(first.origin) == f"a lease table without this app: starting at {stage.today()}"
     second = stage.worker("b", start=LATEST)
     stage.let_pass(1)
@@ -100,9 +100,9 @@ def test_latest_makes_no_rows_for_closed_shards_and_their_children_are_read() ->
 @pytest.mark.req("K-08")
 def test_latest_is_resolved_without_reading_any_record() -> None:
     stage = Stage(shards=1)  # its service cannot open or read
-    then = stage.today()
+    then = stage.today() + timedelta(seconds=1)
     stage.worker("a", start=LATEST)
-    stage.let_pass(1)
+    stage.let_pass(2)
     header = stage.table.read_header(*SPACE)
     assert header is not None
     assert (header.start, header.latest) == (AtTime(then), True)
@@ -115,8 +115,39 @@ def test_latest_on_a_service_with_coarse_times_begins_with_the_whole_minute() ->
     stage.listing.finds_times = False
     stage.now = 100.0  # 00:01:40
     stage.worker("a", start=LATEST)
-    stage.let_pass(1)
+    stage.let_pass(2)
     assert stage.rows()["s0"].checkpoint == AtTime(BIRTH + timedelta(seconds=60))
+
+
+@pytest.mark.req("O-22")
+def test_a_shard_that_closes_after_latest_was_resolved_is_read_before_its_children() -> None:
+    stage = Stage(shards=1)
+    stage.listing.shards += (Shard("old", last=SequenceNumber("5")),)
+    worker = stage.worker("a", start=LATEST)
+    while stage.listing.listings < 1:
+        worker.tick()
+    stage.listing.split("s0", "c1", "c2")
+    resolved = stage.today()
+    stage.let_pass(5)
+    rows = stage.rows()
+    assert rows.keys() == {"s0", "c1", "c2"}
+    assert rows["s0"].checkpoint == AtTime(resolved)
+    assert rows["c1"].checkpoint == TRIM_HORIZON
+    assert worker.held().keys() == {"s0"}
+
+
+@pytest.mark.req("O-22")
+def test_a_worker_that_did_not_resolve_latest_leaves_closed_shards_to_the_one_that_did() -> None:
+    stage, start = Stage(), AtTime(BIRTH)
+    stage.table.create_header(Header(*SPACE, BIRTH, start, latest=True))
+    stage.listing.shards = (Shard("s0"), Shard("c", ("p",)), Shard("p", last=SequenceNumber("5")))
+    other = stage.worker("a", start=LATEST)
+    stage.let_pass(15)
+    assert stage.rows().keys() == {"s0", "c"}, "p may have been closed before the start"
+    assert other.held().keys() == {"s0"}
+    stage.let_pass(10)  # the one that resolved it died: what p holds after the start is read
+    assert stage.rows()["p"].checkpoint == start
+    assert other.held().keys() == {"s0", "p"}
 
 
 def test_children_born_later_begin_at_their_beginning_after_a_start_at_latest() -> None:

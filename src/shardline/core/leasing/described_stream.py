@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,20 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shardline.core.leasing.events import StreamDescribed
+    from shardline.core.leasing.listed_shards import ListedShards
     from shardline.core.leasing.rows import LeaseRow
+
+
+@dataclass(frozen=True, slots=True)
+class LatestStart:
+    """What "latest" means at a moment: a time, and the shards that were closed before it.
+
+    The listing was answered before the stream was asked for the time. So a shard that is open at
+    that time or later is not among the closed ones, however long the calls take.
+    """
+
+    time: datetime
+    closed: frozenset[str]
 
 
 class DescribedStream:
@@ -20,10 +34,19 @@ class DescribedStream:
 
     def __init__(self) -> None:
         self.description: StreamDescribed | None = None
+        self.latest: LatestStart | None = None
+        """Where a start at "latest" begins; None until a description came after a listing."""
         self._received_at = 0.0
 
-    def describe(self, description: StreamDescribed, now: float) -> None:
-        """Record a description."""
+    def describe(self, description: StreamDescribed, now: float, listing: ListedShards) -> None:
+        """Record a description, which comes after a listing of the same stream or not."""
+        known = self.description
+        same = known is not None and known.created_at == description.created_at
+        if same and listing.asked_at >= self._received_at:
+            closed = frozenset(i for i, shard in listing.shards.items() if shard.closed)
+            self.latest = LatestStart(description.service_time, closed)
+        elif not same:
+            self.latest = None
         self.description, self._received_at = description, now
 
     def time(self, now: float) -> datetime:

@@ -24,6 +24,8 @@ class HeaderRead:
     """The header row, as last read or written."""
 
     header: Header
+    skipped: frozenset[str] | None = None
+    """The shards that were closed before a start at "latest"; None if that is not known here."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,13 @@ class ScanRows:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadHeartbeats:
+    """Read the heartbeats of these workers consistently, then ask again what to do."""
+
+    workers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ReadParkedKeys:
     """Read the parked keys of shards that were just taken, and write those that they inherit."""
 
@@ -118,7 +125,7 @@ class Stop:
 
 RowWrite = Create | Take | Save | Release
 Write = RowWrite | Delete | Renew | Forget | Bump
-Read = ReadRows | ScanRows | ReadParkedKeys
+Read = ReadRows | ScanRows | ReadHeartbeats | ReadParkedKeys
 ToWorker = Start | Finish | Stop
 Instruction = Write | Read | ToWorker
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from shardline.core.leasing.instructions import ReadRows, ScanRows
+from shardline.core.leasing.instructions import ReadHeartbeats, ReadRows, ScanRows
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
+    from shardline.core.leasing.rows import LeaseRow
+
 _SINGLE_ROWS: Final = 300
 """More rows than this are read by scanning the table."""
 _REGULAR_ROWS: Final = 100
+_UNPROVEN_ROWS: Final = 1000
 _READS_PER_ROUND: Final = 3
 
 
@@ -23,6 +26,8 @@ class RowKnowledge:
         """Written without an answer: to be read before they are written again."""
         self.fresh: set[str] = set()
         """Rows that were read or written in this round: only those are worth a take."""
+        self.confirmed: set[str | None] = set()
+        """Workers whose heartbeat was read, consistently, after all these rows were."""
         self.moved = False
         """True if the others should read again: a lease was released or a shard completed."""
         self._missed: set[str] = set()
@@ -32,6 +37,7 @@ class RowKnowledge:
     def begin_round(self) -> None:
         """Record that a round begins: what was read before may be out of date."""
         self.fresh.clear()
+        self.confirmed.clear()
         self._rounds += 1
         self._reads = 0
 
@@ -40,6 +46,7 @@ class RowKnowledge:
     ) -> None:
         """Record a page of rows: what is known and lies within, but is not in it, is read."""
         self.fresh |= found
+        self.confirmed.clear()
         self._missed = {
             i
             for i in known
@@ -52,8 +59,14 @@ class RowKnowledge:
         """Record a consistent read of rows."""
         asked = set(asked)
         self.fresh |= asked
+        self.confirmed.clear()
         self._missed -= asked
         self.unverified -= asked
+
+    def refused(self, current: LeaseRow) -> None:
+        """Record a row that was found in place of the one that a write expected."""
+        self.fresh.add(current.shard_id)
+        self.confirmed.discard(current.lease_owner)
 
     def too_many(self, missing: Collection[str]) -> bool:
         """Return true if so many rows are better read by scanning."""
@@ -63,6 +76,7 @@ class RowKnowledge:
         self,
         *,
         asked: Iterable[str],
+        unproven: Collection[str],
         missing: Collection[str],
         departed: Collection[str],
         mine: Collection[str],
@@ -72,6 +86,7 @@ class RowKnowledge:
         kinds = (
             sorted(self.unverified),
             list(asked),
+            list(unproven)[:_UNPROVEN_ROWS],
             [] if self.too_many(missing) else list(missing),
             [] if self.too_many(departed) else list(departed),
             sorted(self._missed)[:_SINGLE_ROWS],
@@ -90,6 +105,15 @@ class RowKnowledge:
             return None
         self._reads += 1
         return ReadRows(tuple(stale)) if len(stale) <= _SINGLE_ROWS else ScanRows()
+
+    def heartbeats_before_taking(self, owners: Iterable[str | None]) -> ReadHeartbeats | None:
+        """Return the reads that must come after those of rows and before any take.
+
+        An owner that was dead may have renewed and taken its lease anew since: then its row has
+        changed, and by that the take is refused, or its heartbeat has.
+        """
+        stale = {owner for owner in owners if owner is not None} - self.confirmed
+        return ReadHeartbeats(tuple(sorted(filter(None, stale)))) if stale else None
 
     def _in_turn(self, shard_ids: Collection[str]) -> Iterator[str]:
         """Return some of these, others in every round."""

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from shardline.core.leasing.listed_shards import ListedShards
 from shardline.core.lineage import State, marks_in_use, trace
-from shardline.core.positions import LATEST, TRIM_HORIZON, AtTime, Latest
-from shardline.core.starts import begin, begin_later
+from shardline.core.positions import LATEST, TRIM_HORIZON, AtTime
+from shardline.core.starts import begin, begin_at_time, begin_later
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -33,6 +33,7 @@ class _Standings:
     passed: frozenset[str] = frozenset()
     awaited: tuple[str, ...] = ()
     undiscovered: tuple[str, ...] = ()
+    unproven: tuple[str, ...] = ()
     missing: list[str] | None = None
 
 
@@ -49,16 +50,23 @@ class Ledger:
         """Rows that were read and then were gone: somebody deleted them."""
         self.outdated: dict[str, LeaseRow] = {}
         """Rows of an earlier stream of this name: to be replaced."""
+        self.skipped: frozenset[str] | None = None
+        """The shards that were closed before a start at "latest"; None if that is not known."""
         self.listing = ListedShards()
         self.goes_on_after_gaps = goes_on_after_gaps
+        self._absent: set[str] = set()
+        """Shards without a row by a consistent read, made after every row of a child was known."""
         self._standings: _Standings | None = None
 
     # --- what was read ----------------------------------------------------------------------
 
-    def read_header(self, header: Header, now: float) -> None:
+    def read_header(
+        self, header: Header, now: float, skipped: frozenset[str] | None = None
+    ) -> None:
         """Record the header row. Rows of an earlier stream of this name are no rows of it."""
         known, self.header = self.header, header
         if known is None or header.stream_created_at != known.stream_created_at:
+            self.skipped, self._absent = skipped, set()
             seen = [*self.rows.values(), *self.outdated.values()]
             self.rows, self.owned, self.completed, self.lost = {}, {}, set(), {}
             self.outdated = {}
@@ -91,6 +99,7 @@ class Ledger:
         else:
             self.owned.setdefault(row.lease_owner, set()).add(shard_id)
         if known is None:
+            self._absent.difference_update(row.parents)
             self.listing.vouch(shard_id, now)
             self._add_to_standings(row)
         elif (known.completed, known.halted) != (row.completed, row.halted) or (
@@ -106,6 +115,10 @@ class Ledger:
             self.completed.discard(shard_id)
             self._disown(row)
             self._standings = None
+        elif shard_id not in self._absent:
+            self._absent.add(shard_id)
+            if shard_id in self.unproven:
+                self._standings = None
 
     def deleted(self, shard_id: str) -> None:
         """Record that a row was deleted on purpose."""
@@ -149,6 +162,11 @@ class Ledger:
         return self._known_standings().undiscovered
 
     @property
+    def unproven(self) -> Collection[str]:
+        """Parents that were skipped if they have no row: read consistently before that is so."""
+        return self._known_standings().unproven
+
+    @property
     def gaps(self) -> list[str]:
         """Shards that vanished before they were completed."""
         gone = self.listing.gone
@@ -164,6 +182,16 @@ class Ledger:
             ]
         return standings.missing
 
+    def doubted(self) -> set[str]:
+        """Return missing shards that may have been closed before a start at "latest".
+
+        Whoever resolved the start knows that; anybody else waits for that worker's rows.
+        """
+        header = self.header
+        if header is None or not header.latest or header.settled or self.skipped is not None:
+            return set()
+        return {i for i in self.missing() if self.listing.shards[i].closed}
+
     def lost_in_use(self) -> list[str]:
         """Return the lost rows to create again; of completed ones only what lineage needs."""
         if not self.lost:
@@ -175,17 +203,17 @@ class Ledger:
     def beginnings(self, header: Header, shard_ids: Collection[str]) -> Mapping[str, Position]:
         """Return where to begin in shards that never had a row."""
         start = header.start if isinstance(header.start, AtTime) else TRIM_HORIZON
-        named = LATEST if header.latest else start
         listed = tuple(self.listing.shards.values())
+        found: Mapping[str, Position]
         if header.settled:
-            begun = {i for i, row in self.rows.items() if row.begun}
-            passed = self._known_standings().passed
-            found = begin_later(listed, begun | passed, named).positions
+            known = {i for i, row in self.rows.items() if row.begun or header.latest}
+            known |= self._known_standings().passed
+            found = begin_later(listed, known, LATEST if header.latest else start).positions
+        elif header.latest:
+            found = begin_at_time(listed, start, skipped=self.skipped, known=self.rows.keys())
         else:
-            found = begin(listed, named).positions
-        return {
-            i: start if isinstance(found[i], Latest) else found[i] for i in shard_ids if i in found
-        }
+            found = begin(listed, start).positions
+        return {i: found[i] for i in shard_ids if i in found}
 
     def epoch_of_parents(self, row: LeaseRow) -> int:
         """Return the highest epoch that a parent of a row had, as far as its row is known."""
@@ -236,6 +264,7 @@ class Ledger:
             passed=passed,
             awaited=tuple(dict.fromkeys(i for ids in waits for i in ids if i in rows)),
             undiscovered=lineage.undiscovered,
+            unproven=self._find_unproven(passed),
         )
 
     def _add_to_standings(self, row: LeaseRow) -> None:
@@ -261,17 +290,17 @@ class Ledger:
         """Return shards without a row that are behind this app and are never read.
 
         An ancestor of a begun shard was completed by then: rows are taken only after all of
-        their ancestors. From a start at "latest", what was closed at the first listing is
-        skipped: all of it, and later what a known shard descends from.
+        their ancestors. From a start at "latest", what was closed before it is skipped: whoever
+        resolved the start knows which shards those are; anybody else, once all other rows were
+        created, that they have none. Not to know a row is no proof: reads lag.
         """
-        header, listed = self.header, self.listing.shards
-        latest = header is not None and header.latest
-        settled = header is not None and header.settled
-        found = set[str]()
-        if latest and not settled:
-            found.update(i for i, s in listed.items() if s.closed and i not in self.rows)
-        rows = self.rows.values()
-        frontier = [p for row in rows if row.begun or (latest and settled) for p in row.parents]
+        listed, rows = self.listing.shards, self.rows.values()
+        skipped = (self.skipped or frozenset()) - self.rows.keys()
+        found = {i for i in listed if i in skipped}
+        found.update(p for shard in listed.values() for p in shard.parents if p in skipped)
+        frontier = [p for row in rows if row.begun for p in row.parents]
+        if self._settled_at_latest:
+            frontier += [p for row in rows for p in row.parents if p in self._absent]
         while frontier:
             shard_id = frontier.pop()
             if shard_id not in self.rows and shard_id not in found:
@@ -279,3 +308,15 @@ class Ledger:
                 shard = listed.get(shard_id)
                 frontier.extend(shard.parents if shard else ())
         return frozenset(found)
+
+    def _find_unproven(self, passed: AbstractSet[str]) -> tuple[str, ...]:
+        """Return the parents without a known row of an app that began at "latest"."""
+        if not self._settled_at_latest:
+            return ()
+        parents = dict.fromkeys(p for row in self.rows.values() for p in row.parents)
+        return tuple(p for p in parents if p not in self.rows and p not in passed)
+
+    @property
+    def _settled_at_latest(self) -> bool:
+        header = self.header
+        return header is not None and header.latest and header.settled

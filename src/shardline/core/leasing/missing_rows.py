@@ -57,14 +57,22 @@ class MissingRows:
         their children, because it is the first to know of them.
         """
         lost = {i: ledger.lost[i] for i in ledger.lost_in_use()}
-        missing = [i for i in ledger.missing() if i not in lost]
-        since = self._missing_since
-        self._missing_since = {i: since.get(i, now) for i in (*lost, *missing)}
+        unproven = set(ledger.unproven)
+        missing = [i for i in ledger.missing() if i not in lost and i not in unproven]
+        doubted, since = ledger.doubted(), self._missing_since
+        waiting = len(doubted) < len(missing)  # as long as rows are being created
+        self._missing_since = {
+            i: now if waiting and i in doubted else since.get(i, now) for i in (*lost, *missing)
+        }
         if not lost and not missing:
             if not header.settled and ledger.listing.shards:
                 yield Bump(settled=True)
             return
-        due = self._due(ledger, lost, peers, heirs_of, now)
+        long_ago = now - 2 * self._lease_seconds
+        due = [
+            i for i in self._due(ledger, lost, peers, heirs_of, now)
+            if i not in doubted or self._missing_since[i] <= long_ago
+        ]  # fmt: skip
         if any(self._missing_since[i] > self._moved_at for i in due):
             yield Bump()
             return

@@ -9,7 +9,10 @@ from shardline.core.leasing import events as e
 from shardline.core.leasing.holdings import Stage
 
 if TYPE_CHECKING:
-    from shardline.core.leasing.holdings import Holding
+    from collections.abc import Iterator
+
+    from shardline.core.leasing.holdings import Holding, Holdings
+    from shardline.core.leasing.listed_shards import ListedShards
     from shardline.core.leasing.rows import LeaseRow
 
 
@@ -37,3 +40,14 @@ def apply_report(event: e.Report, holding: Holding, row: LeaseRow, now: float) -
             holding.failed, holding.halted = reason, True
             return f"halted {shard_id}: {reason}"
     return ""
+
+
+def disbelieve_ends(holdings: Holdings, listing: ListedShards, before: float) -> Iterator[str]:
+    """Drop ends from before a time that listings do not confirm; return the shards to read on."""
+    for shard_id, holding in holdings.by_shard.items():
+        ended_at = holding.ended_at
+        if ended_at is None or ended_at > before:
+            continue
+        if listing.closed_since(shard_id, ended_at) is False:
+            holding.ended_at, holding.failed = None, "its end was not confirmed"
+            yield shard_id

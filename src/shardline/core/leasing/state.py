@@ -52,7 +52,7 @@ from shardline.core.leasing.listing_schedule import ListingSchedule
 from shardline.core.leasing.missing_rows import MissingRows
 from shardline.core.leasing.own_heartbeat import OwnHeartbeat
 from shardline.core.leasing.peers import Peers
-from shardline.core.leasing.reports import apply_report
+from shardline.core.leasing.reports import apply_report, disbelieve_ends
 from shardline.core.leasing.rows import Header, Heartbeat, LeaseRow, halted, taken
 from shardline.core.leasing.runs import RunObserver, RunState
 from shardline.core.leasing.saves import Saves, too_many_starts
@@ -109,7 +109,7 @@ class LeaseState:
             owner, self.times, self.ledger, self.holdings, self._handovers, self.peers
         )
         self._calls: Final = WorkerCalls(owner, self.ledger, self.holdings, self._handovers)
-        self._stream: Final = DescribedStream()
+        self.described: Final = DescribedStream()
 
     # --- the door ---------------------------------------------------------------------------
 
@@ -182,7 +182,7 @@ class LeaseState:
     @property
     def stream(self) -> e.StreamDescribed | None:
         """The stream as last described."""
-        return self._stream.description
+        return self.described.description
 
     def working(self, now: float) -> bool:
         """Return true if this worker may act under its leases: it renewed recently enough."""
@@ -209,6 +209,7 @@ class LeaseState:
             missing=self.ledger.missing(),
             departed=self._of_departed(),
             mine=self.mine,
+            unproven=self.ledger.unproven,
             awaited=self.ledger.awaited,
         )
 
@@ -258,8 +259,8 @@ class LeaseState:
     def _take_in(self, event: e.Event, now: float) -> None:
         ledger = self.ledger
         match event:
-            case e.HeaderRead(header):
-                ledger.read_header(header, now)
+            case e.HeaderRead(header, skipped):
+                ledger.read_header(header, now, skipped)
             case e.RowsScanned(rows, after, next_after):
                 for row in rows:
                     ledger.remember(row, now)
@@ -269,28 +270,31 @@ class LeaseState:
                     if shard_id in found:
                         ledger.remember(found[shard_id], now)
                         self._missing.doubtful.discard(shard_id)
-                    elif shard_id in ledger.rows:
-                        self.log.write(now, f"the row of {shard_id} is gone")
+                    else:
+                        if shard_id in ledger.rows:
+                            self.log.write(now, f"the row of {shard_id} is gone")
                         ledger.missed(shard_id)
                 self._known.read(asked)
             case e.HeartbeatsRead(beats):
                 self.peers.observe(beats, (o for o in ledger.owned if o), now)
             case e.HeartbeatRead(worker, beat):
+                self._known.confirmed.add(worker)
                 if self.peers.confirm(worker, beat, now):
                     self.log.write(now, f"{worker} is dead: its heartbeat stood still")
             case e.StreamDescribed():
-                self._stream.describe(event, now)
+                self.described.describe(event, now, ledger.listing)
                 self.listing.described(now)
             case e.ShardsListed(shards, asked_at):
                 ledger.list_shards(shards, asked_at)
-                self.listing.listed(asked_at, now, len(shards))
-                self._disbelieve_ends(now)
-                self.listing.wanted(wanted=self._listing_wanted(now))
+                if ledger.header is not None:  # one made before that only resolves "latest"
+                    self.listing.listed(asked_at, now, len(shards))
+                    self._disbelieve_ends(now)
+                    self.listing.wanted(wanted=self._listing_wanted(now))
             case e.ChildrenListed(_, children):
                 if children:
                     ledger.list_children(children)
             case e.ShardLookedUp(shard_id, found_it):
-                if found_it or self._stream.may_be_gone(ledger.rows.get(shard_id), now):
+                if found_it or self.described.may_be_gone(ledger.rows.get(shard_id), now):
                     ledger.looked_up(shard_id, found_it, now)
             case _:
                 raise TypeError(f"not an event: {event}")
@@ -359,7 +363,7 @@ class LeaseState:
                     now, f"refused: {describe(did)}; {current.lease_owner} is at {current.version}"
                 )
                 self.ledger.remember(current, now)
-                self._known.fresh.add(current.shard_id)
+                self._known.refused(current)
                 return (new.shard_id,)
             case (Create(new) | Take(new) | Save(new) | Release(new), None):
                 self.log.write(now, f"the row of {new.shard_id} is gone")
@@ -417,10 +421,10 @@ class LeaseState:
     def _share(self, header: Header, now: float) -> Iterator[Instruction]:
         """Create what is missing, take what is free, and ask for the rest of the share."""
         ledger, peers, holdings = self.ledger, self.peers, self.holdings
-        if self._stream.description is not None:
+        if self.described.description is not None:
             created = self._missing.create(
                 header, ledger, peers, now,
-                service_time=self._stream.time(now), retention=self._stream.retention(),
+                service_time=self.described.time(now), retention=self.described.retention(),
                 heirs_of=holdings.completed_here | set(self.mine),
             )  # fmt: skip
             yield from islice(created, self._limits.most_to_create(now))
@@ -434,7 +438,9 @@ class LeaseState:
             loads, level = self._free.loads(ledger, peers)
             self._handovers.ask(ledger, peers, loads, level.level, now)
             return
-        read = self._known.read_before_taking(self._free.since)
+        read: Instruction | None = self._known.read_before_taking(self._free.since)
+        owners = (ledger.rows[i].lease_owner for i in chosen)
+        read = read or self._known.heartbeats_before_taking(owners)
         if read is not None:
             yield read
             return
@@ -448,7 +454,7 @@ class LeaseState:
     def _take(self, row: LeaseRow, now: float) -> Take | Save:
         if row.starts >= self.times.most_starts:
             return Save(halted(row, too_many_starts(row)), row)
-        as_of = self._stream.as_of(row, self.ledger.as_of_parents(row.parents), now)
+        as_of = self.described.as_of(row, self.ledger.as_of_parents(row.parents), now)
         above = self.ledger.epoch_of_parents(row)
         return Take(taken(row, self.owner, above, as_of=as_of), row)
 
@@ -469,15 +475,9 @@ class LeaseState:
                 yield from self._calls.stop(shard_id, holding)
 
     def _disbelieve_ends(self, now: float) -> None:
-        """Drop the end of a shard that listings go on showing open: it is read on."""
-        for shard_id, holding in self.holdings.by_shard.items():
-            ended_at, closed_since = holding.ended_at, self.ledger.listing.closed_since
-            patience_seconds = _UNBELIEVED_LEASES * self.times.lease_seconds
-            if ended_at is None or now - ended_at < patience_seconds:
-                continue
-            if closed_since(shard_id, ended_at) is False:
-                self.log.write(now, f"{shard_id} is listed open after its end: reading on")
-                holding.ended_at, holding.failed = None, "its end was not confirmed"
+        before = now - _UNBELIEVED_LEASES * self.times.lease_seconds
+        for shard_id in disbelieve_ends(self.holdings, self.ledger.listing, before):
+            self.log.write(now, f"{shard_id} is listed open after its end: reading on")
 
     def _of_departed(self) -> list[str]:
         """Return the shards whose owner has left, as far as is known: they were released."""

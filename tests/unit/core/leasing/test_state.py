@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from shardline.core.leasing import events as e
-from shardline.core.leasing.instructions import ReadRows, Take
-from shardline.core.leasing.rows import Header, LeaseRow, taken
+from shardline.core.leasing.instructions import ReadHeartbeats, ReadRows, Take
+from shardline.core.leasing.rows import Header, Heartbeat, LeaseRow, taken
 from shardline.core.leasing.state import LeaseState
-from shardline.core.positions import TRIM_HORIZON
-from shardline.core.shards import Shard
+from shardline.core.leasing.times import LeaseTimes
+from shardline.core.positions import TRIM_HORIZON, AtTime
+from shardline.core.shards import SequenceNumber, Shard
 from shardline.errors import LeaseLost
 from shardline.leases.port import TableUnavailable
 from shardline.services.steps import run
@@ -114,6 +117,46 @@ def test_a_free_lease_is_read_before_it_is_taken() -> None:
     assert state.handle(e.DecisionDue(BIRTH), 1.0) == [ReadRows(("s0",))]
     state.handle(e.RowsRead(("s0",), {"s0": row}), 1.0)
     assert state.handle(e.DecisionDue(BIRTH), 1.0) == [Take(taken(row, "a/1"), row)]
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_dead_owner_is_read_again_after_its_row_and_before_its_lease_is_taken(
+    moved: bool,
+) -> None:
+    row = taken(LeaseRow(*SPACE, "s0", BIRTH), "dead/1")
+    beat = Heartbeat(*SPACE, "dead/1", count=5)
+    state = LeaseState(*SPACE, "a/1", times=LeaseTimes(lease_seconds=9.0))
+    state.handle(e.HeaderRead(Header(*SPACE, BIRTH, TRIM_HORIZON, settled=True)), 0.0)
+    state.handle(e.ShardsListed((Shard("s0"),), 0.0), 0.0)
+    state.handle(e.HeartbeatsRead((beat,)), 0.0)
+    (renewal,) = state.handle(e.RenewalDue(), 9.0)
+    state.handle(e.WriteDone(renewal, 9.0), 9.0)
+    state.handle(e.HeartbeatRead("dead/1", beat), 9.0)
+    again = taken(row, "dead/1")  # it renewed, and took its lease anew
+    state.handle(e.RowsRead(("s0",), {"s0": again if moved else row}), 9.1)
+    assert state.handle(e.DecisionDue(BIRTH), 9.1) == [ReadHeartbeats(("dead/1",))]
+    now = replace(beat, count=6) if moved else beat
+    state.handle(e.HeartbeatRead("dead/1", now), 9.1)
+    takes = [Take] if not moved else []
+    assert [type(i) for i in state.handle(e.DecisionDue(BIRTH), 9.1)] == takes
+
+
+@pytest.mark.case("L-04")
+@pytest.mark.parametrize("skipped", [True, False])
+def test_after_a_start_at_latest_a_parent_is_skipped_only_if_it_has_no_row(skipped: bool) -> None:
+    start, last = AtTime(BIRTH), SequenceNumber("9")
+    parent, child = Shard("parent", last=last), Shard("child", ("parent",))
+    state = LeaseState(*SPACE, "a/1")
+    header = Header(*SPACE, BIRTH, start, settled=True, latest=True)
+    state.handle(e.HeaderRead(header), 0.0)
+    state.handle(e.ShardsListed((parent, child), 0.0), 0.0)
+    state.handle(e.RowsRead(("parent",), {}), 0.0)  # before there was a row of the child
+    state.handle(e.RowsScanned((LeaseRow(*SPACE, "child", BIRTH, ("parent",)),)), 0.0)
+    assert state.ledger.leasable == set(), "the read of the parent's row may lag"
+    assert "parent" in state.wanted_rows()
+    found = {} if skipped else {"parent": LeaseRow(*SPACE, "parent", BIRTH)}
+    state.handle(e.RowsRead(("parent",), found), 0.0)
+    assert state.ledger.leasable == ({"child"} if skipped else {"parent"})
 
 
 @pytest.mark.req("K-07")
