@@ -56,9 +56,11 @@ class ServiceClock(Clock):
     def __init__(self, clockwork: Clockwork) -> None:
         super().__init__(EPOCH)
         self._clockwork = clockwork
+        self.back_ms = 0
+        """How far the machine that answers is behind: stamps of records may go back."""
 
     def now_ms(self) -> int:
-        return _EPOCH_MS + int(self._clockwork.now * 1000)
+        return _EPOCH_MS + int(self._clockwork.now * 1000) - self.back_ms
 
 
 class Machine:
@@ -71,6 +73,8 @@ class Machine:
         self._offset = 1000.0 * random.random()
         self._since = 0.0
         self.cut_off_until = 0.0
+        self.wall_clock_off_seconds = 0.0
+        """How far what it takes for the time of day differs from the service's."""
 
     def clock(self) -> float:
         """Return seconds on this machine's own clock, which never stands still."""

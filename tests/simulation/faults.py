@@ -15,12 +15,16 @@ KINDS = {
     "crash": 4, "kill runner": 4, "pause keeper": 2, "pause runner": 3, "sleep": 3, "cut off": 3,
     "hang": 2, "deploy": 3, "newcomer": 1, "drift": 1, "table lags": 2,
     "split": 4, "merge": 4, "storm": 1, "stale listing": 2, "open parent": 1, "recreate": 1,
-    "delete row": 1, "delete header": 1, "delete heartbeat": 1,
+    "night": 1, "wall clock": 1, "delete row": 1, "delete header": 1, "delete heartbeat": 1,
     **{f"{trouble}: {path}": 1 for trouble in TROUBLES for path in PATHS},
 }  # fmt: skip
 
 PEACEFUL = ("split", "merge", "storm", "newcomer", "stale listing", "open parent", "deploy")
 """After these alone nothing is delivered twice: hand-overs wait for the delivery at hand."""
+
+
+NIGHT_HOURS = (12.0, 23.9, 24.2, 40.0)
+"""How long all workers are down in a night. Records are kept for 24 hours."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

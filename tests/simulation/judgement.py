@@ -33,6 +33,10 @@ class NotHandedOver(Exception):
     """A worker left in peace, and its shards stayed without an owner."""
 
 
+class FalseGap(Exception):
+    """A gap was declared, though nothing of the shard or its ancestors can have expired."""
+
+
 class LeaseLost(Exception):
     """A delivery began under a lease that another worker had taken."""
 
@@ -44,6 +48,7 @@ class Judgement:
         self._world = world
         world.table.on_steal = self._judge_steal
         world.table.on_rewind = self._judge_rewind
+        world.table.on_gap = self._judge_gap
         world.user.on_begin = self._judge_begin
         self._by_hand = any(f.kind in _BY_HAND for f in world.faults)
 
@@ -58,6 +63,14 @@ class Judgement:
         """Who holds a lease whose row is deleted makes it again where it was."""
         if self._is_well(old.lease_owner):
             raise WentBack(f"{old.shard_id}, though {old.lease_owner} was well")
+
+    def _judge_gap(self, new: LeaseRow) -> None:
+        """A gap is declared only where records expired; then they are nobody's loss."""
+        stream = self._world.streams[new.stream_name]
+        name = stream.named_at(new.shard_id, new.stream_created_at)
+        if not stream.anything_expired(name):
+            raise FalseGap(f"{new.shard_id}: {new.gap}")
+        stream.excuse_expired(name)
 
     def _judge_begin(self, batch: ShardBatch) -> None:
         """No delivery begins under an epoch when a later one was taken."""

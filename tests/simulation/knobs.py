@@ -48,6 +48,8 @@ class Knobs:
     """True if the system ends a runner together with its keeper."""
     one_name: bool
     """True if all workers have the same name."""
+    most_back_ms: int = 0
+    """By how much the stamp of a record may lie before that of an earlier one."""
     goes_on_after_gaps: bool = False
     fan_out: bool = False
     """True if runners subscribe to shards; they poll while that is refused."""
@@ -91,4 +93,5 @@ def choose_knobs(random: Random, *, peaceful: bool) -> Knobs:
         limited=random.random() < 0.3,
         death_signal=random.random() < 0.7,
         one_name=random.random() < 0.1,
+        most_back_ms=random.choice((0, 0, 900)),
     )

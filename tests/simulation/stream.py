@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from shardline.core.gaps import MARGIN
 from shardline.core.promise import RecordRef
 from shardline.core.shards import HASH_SPACE_END
 from shardline.local.kinesis.resharding import merge_shards, split_shard
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from tests.simulation.clockwork import Clockwork
     from tests.simulation.history import History
 
+_RETENTION = timedelta(hours=24)
 _KEYS = 6
 _MOST_OPEN_SHARDS = 8
 
@@ -35,7 +37,13 @@ class SimStream:
         self, name: str, clockwork: Clockwork, random: Random, history: History, shards: int
     ) -> None:
         self.name = name
-        self.twin = FastTwin(shards, name=name, clock=ServiceClock(clockwork))
+        self._clock = ServiceClock(clockwork)
+        self.twin = FastTwin(shards, name=name, clock=self._clock)
+        self.most_back_ms = 0
+        """By how much the stamp of a record may lie before that of an earlier one."""
+        self._wanted_from: datetime | None = None
+        """Since when an app that began at "latest" wants records, by their stamps."""
+        self._parents: dict[str, tuple[str, ...]] = {}
         self._random = random
         self._history = history
         self._known: set[str] = set()
@@ -80,11 +88,16 @@ class SimStream:
         key = self._random.randrange(_KEYS)
         hash_key = (2 * key + 1) * (HASH_SPACE_END + 1) // (2 * _KEYS)
         partition_key = f"{self.name}.k{key}"
+        self._clock.back_ms = self._random.randrange(self.most_back_ms + 1)
         written = self.twin.put(partition_key, b"x" * self._random.randrange(40), hash_key=hash_key)
         created_ms, ref = self.ref(partition_key, written.sequence.text)
         shard = self.named(written.shard_id, created_ms)
         self._history.add(Wrote(shard, ref))
-        self._written.append((shard, ref.sequence, self.twin.clock.now()))
+        stamp = self.twin.clock.now()
+        self._written.append((shard, ref.sequence, stamp))
+        self._clock.back_ms = 0
+        if self._wanted_from is not None and stamp < self._wanted_from:
+            self._history.add(Excused(shard, after=ref.sequence - 1, before=ref.sequence + 1))
 
     def split(self) -> None:
         state = self.state
@@ -129,12 +142,37 @@ class SimStream:
 
     def excuse_before(self, time: datetime) -> None:
         """Excuse what arrived before a time at which the app began: it is not wanted."""
+        self._wanted_from = time
         first_wanted: dict[str, int] = {}
         for shard, sequence, arrived in self._written:
             if arrived >= time:
                 first_wanted.setdefault(shard, sequence)
-        for shard in {shard for shard, _, _ in self._written}:
+        for shard in dict.fromkeys(shard for shard, _, _ in self._written):
             self._history.add(Excused(shard, before=first_wanted.get(shard)))
+        for shard, sequence, arrived in self._written:
+            if arrived < time and sequence > first_wanted.get(shard, sequence):
+                self._history.add(Excused(shard, after=sequence - 1, before=sequence + 1))
+
+    def excuse_expired(self, shard: str) -> None:
+        """Excuse what expired in a shard for which a gap is on record, and in its ancestors."""
+        until = self.twin.clock.now() - _RETENTION + MARGIN
+        for name in self._with_ancestors(shard):
+            kept = (n for s, n, arrived in self._written if s == name and arrived > until)
+            self._history.add(Excused(name, before=next(kept, None)))
+
+    def anything_expired(self, shard: str) -> bool:
+        """Return true if a record of a shard or of its ancestors may have expired."""
+        until, names = self.twin.clock.now() - _RETENTION + MARGIN, self._with_ancestors(shard)
+        return any(s in names and arrived <= until for s, _, arrived in self._written)
+
+    def _with_ancestors(self, shard: str) -> set[str]:
+        found, frontier = set[str](), [shard]
+        while frontier:
+            name = frontier.pop()
+            if name not in found:
+                found.add(name)
+                frontier.extend(self._parents.get(name, ()))
+        return found
 
     def heal(self) -> None:
         self.create()
@@ -150,6 +188,7 @@ class SimStream:
             if name not in self._known:
                 self._known.add(name)
                 parents = tuple(self.named(p.id, state.created_ms) for p in shard.parents if state)
+                self._parents[name] = parents
                 self._history.add(ShardOpened(name, parents))
 
     def last_number(self, shard: ShardLog) -> int | None:

@@ -74,7 +74,7 @@ class SimWorker:
                 start=knobs.start, times=knobs.times, capacity=knobs.capacity,
                 goes_on_after_gaps=knobs.goes_on_after_gaps,
                 work=StreamWork(name, worker),
-                clock=keeper.clock, today=world.today, attempt=attempt,
+                clock=keeper.clock, today=partial(world.today, self.machine), attempt=attempt,
             )
             for name, stream in world.streams.items()
         }  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from itertools import count
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from shardline.consumer.job import Job, LeasePlace, StreamSource
 from tests.simulation.calls import Calls, Network, Trouble
-from tests.simulation.clockwork import EPOCH, Clockwork
-from tests.simulation.faults import PEACEFUL, Fault, choose_faults
+from tests.simulation.clockwork import EPOCH, Clockwork, Machine
+from tests.simulation.faults import NIGHT_HOURS, PEACEFUL, Fault, choose_faults
 from tests.simulation.history import Delivered, Excused, History, ShardOpened
 from tests.simulation.judgement import Judgement
 from tests.simulation.knobs import choose_knobs
@@ -82,6 +82,8 @@ class World:
             random, self.faulty_seconds, knobs.lease_seconds, peaceful=self.peaceful
         )
         self.faults = chosen if faults is None else faults
+        if any(fault.kind == "night" for fault in self.faults):
+            self.knobs = knobs = replace(knobs, goes_on_after_gaps=True)
         self.random = Random(seed + 1)
         self.history = History()
         self.streams = {
@@ -89,6 +91,7 @@ class World:
             for name in ("a", "b")[: knobs.streams]
         }
         for stream in self.streams.values():
+            stream.most_back_ms = knobs.most_back_ms
             account = stream.twin.account
             account.settings.empty_page_every = knobs.empty_page_every
             account.settings.stale_listing_one_in = knobs.stale_listing_one_in
@@ -109,6 +112,7 @@ class World:
         for _ in range(knobs.workers):
             self._add_worker(start_at=random.choice((0.0, 0.0, 5.0 * random.random())))
         self._producing = True
+        self._night_ends_at = 0.0
         for stream in self.streams.values():
             self._produce(stream)
 
@@ -121,6 +125,7 @@ class World:
             for fault in self.faults:
                 self.clockwork.at(fault.at, partial(self._strike, fault))
             self.clockwork.run_until(self.faulty_seconds)
+            self.clockwork.run_until(max(self.faulty_seconds, self._night_ends_at))
             self._heal()
             healed_after = self._wait_until_settled()
         except Exception as error:
@@ -153,8 +158,9 @@ class World:
             stall_seconds=knobs.stall_seconds, go_on_after_gaps=knobs.goes_on_after_gaps,
         )  # fmt: skip
 
-    def today(self) -> datetime:
-        return EPOCH + timedelta(seconds=self.clockwork.now)
+    def today(self, machine: Machine) -> datetime:
+        """Return what the wall clock of a machine shows."""
+        return EPOCH + timedelta(seconds=self.clockwork.now + machine.wall_clock_off_seconds)
 
     def tell(self, what: str) -> None:
         self.story.append(f"{self.clockwork.now:8.2f} {what}")
@@ -182,7 +188,8 @@ class World:
     def _produce(self, stream: SimStream) -> None:
         if self._producing:
             stream.put()
-            wait = self.knobs.put_seconds * 2 * self.random.random()
+            night = self.clockwork.now < self._night_ends_at
+            wait = (3600.0 if night else self.knobs.put_seconds) * 2 * self.random.random()
             self.clockwork.after(wait, partial(self._produce, stream))
 
     def _deliver(self, batch: ShardBatch, owner: str) -> None:
@@ -226,6 +233,11 @@ class World:
                 self._add_worker(self.clockwork.now)
             case "drift":
                 worker.machine.drift(1.1 if fault.target % 2 else 0.92)
+            case "wall clock":
+                hours = (-30.0, -1.0, 1.0, 30.0)[fault.target % 4]
+                worker.machine.wall_clock_off_seconds = 3600 * hours
+            case "night":
+                self._sleep_all(3600 * NIGHT_HOURS[fault.target % 4], stream)
             case "table lags":
                 self.table.lagging = True
                 self._later(fault, partial(setattr, self.table, "lagging", False))
@@ -263,6 +275,16 @@ class World:
                 return
             path = state.open_shards[fault.target % len(state.open_shards)].id
         self.network.add(Trouble(kind, path, self.clockwork.now + fault.seconds))
+
+    def _sleep_all(self, seconds: float, stream: SimStream) -> None:
+        """Let all workers be down for so long that records may expire unread."""
+        self._night_ends_at = self.clockwork.now + seconds
+        for worker in self.workers:
+            worker.crash()
+            self.clockwork.after(seconds, worker.start)
+        for _ in range(self.random.randrange(3)):
+            change = self.random.choice((stream.split, stream.merge))
+            self.clockwork.after(seconds * self.random.random(), change)
 
     def _start_when_down(self, worker: SimWorker) -> None:
         if worker.up and worker.leaving:

@@ -137,6 +137,7 @@ def _as_of(
     header: Header, position: Position, service_time: datetime, retention: timedelta
 ) -> datetime:
     if header.settled:
-        oldest = later_as_of(known_at=service_time, retention=retention)
-        return max(oldest, header.stream_created_at)  # nothing arrived before there was a stream
-    return first_as_of(position, known_at=service_time, retention=retention)
+        own = later_as_of(known_at=service_time, retention=retention)
+    else:
+        own = first_as_of(position, known_at=service_time, retention=retention)
+    return max(own, header.stream_created_at)  # nothing arrived before there was a stream
