@@ -11,6 +11,11 @@ if TYPE_CHECKING:  # for type checkers; a test holds it to _MODULES
     from shardline.consumer.policies import DeadLetter as DeadLetter
     from shardline.consumer.policies import Halt as Halt
     from shardline.consumer.policies import Retry as Retry
+    from shardline.core.writes.repeats import RepeatFilter as RepeatFilter
+    from shardline.services.put.writer import PutResult as PutResult
+    from shardline.services.put.writer import Writer as Writer
+    from shardline.services.put.writer import put as put
+    from shardline.services.put.writer import writer as writer
     from shardline.services.records import DynamoDBRecord as DynamoDBRecord
     from shardline.services.records import KinesisRecord as KinesisRecord
     from shardline.services.records import Record as Record
@@ -27,13 +32,18 @@ _MODULES = {
     "Halt": "shardline.consumer.policies",
     "KinesisRecord": "shardline.services.records",
     "Model": "shardline.tables.models",
+    "PutResult": "shardline.services.put.writer",
     "Record": "shardline.services.records",
+    "RepeatFilter": "shardline.core.writes.repeats",
     "Retry": "shardline.consumer.policies",
     "ShardBatch": "shardline.consumer.consumer",
     "ShardConsumer": "shardline.consumer.consumer",
     "Stream": "shardline.streams.stream",
+    "Writer": "shardline.services.put.writer",
     "key": "shardline.tables.models",
+    "put": "shardline.services.put.writer",
     "stream": "shardline.streams.stream",
+    "writer": "shardline.services.put.writer",
 }
 """The public names. Each is imported at first use: no program needs what all of them import."""
 

@@ -106,8 +106,10 @@ def test_the_page_of_the_command_line_is_as_the_commands_are() -> None:
 
 
 def test_every_option_of_the_formats_is_listed() -> None:
-    page = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
-    listed = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+    pages = [
+        (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("spark.md", "writing.md")
+    ]
+    listed = set(re.findall(r"^\| `(\w+)` \|", "\n".join(pages), re.MULTILINE))
     known = {name for names in option_names.NAMES.values() for name in names}
     assert known - NOT_FOR_USERS - listed == set()
 

@@ -16,6 +16,7 @@ from shardline.services.fan_out.stream import FanOutStream
 from shardline.services.kinesis import KinesisStream
 
 if TYPE_CHECKING:
+    from shardline.services.addresses import Address
     from shardline.services.calls import Patience
     from shardline.services.port import StreamService
 
@@ -36,12 +37,7 @@ def connect(
     `fan_out` names the registered consumer under which `shard_reader` subscribes to shards.
     """
     where = parse_address(address)
-    access = access or Access()
-    if where.region and access.region and where.region != access.region:
-        raise ConfigurationError(
-            f"{address}: the ARN is in {where.region}, but region={access.region!r} was given: "
-            "drop one"
-        )
+    access = in_region_of(where, access or Access())
     if wire not in WIRES or (wire == "cbor" and where.service != "kinesis"):
         raise ConfigurationError(
             f"{address}: wire={wire!r} is not available there: leave it out"
@@ -51,7 +47,6 @@ def connect(
         raise ConfigurationError(
             f"{address}: only Kinesis has enhanced fan-out: leave fan_out={fan_out!r} out"
         )
-    access = replace(access, region=access.region or where.region)
     if fan_out is not None:
         check_consumer_name(fan_out)
         client, push_client = make_client("kinesis", access), make_push_client(access)
@@ -59,3 +54,13 @@ def connect(
     if where.service == "kinesis":
         return KinesisStream(make_client("kinesis", access), where, patience, wire=wire)
     return DynamoDBStream(make_client("dynamodbstreams", access), where, patience)
+
+
+def in_region_of(where: Address, access: Access) -> Access:
+    """Return the access with the region that an ARN names. Raises if another one was given."""
+    if where.region and access.region and where.region != access.region:
+        raise ConfigurationError(
+            f"{where}: the ARN is in {where.region}, but region={access.region!r} was given: "
+            "drop one"
+        )
+    return replace(access, region=access.region or where.region)

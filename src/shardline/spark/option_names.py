@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 KINESIS: Final = "kinesis"
 DYNAMODB_STREAMS: Final = "dynamodb-streams"
 
+KINESIS_SINK: Final = "kinesis (to write)"
+
+_ACCESS: Final = ("region", "endpointUrl", "roleArn", "externalId", "profile")
 _SHARED: Final = (
-    "region", "endpointUrl", "roleArn", "externalId", "profile",
+    *_ACCESS,
     "startingPosition", "endingPosition", "failOnDataLoss",
     "maxRecordsPerBatch", "maxBytesPerBatch", "maxRecordsPerShard",
     "minRecordsPerBatch", "maxTriggerDelay", "shardsPerTask",
@@ -31,6 +34,14 @@ NAMES: Final = {
         *_SHARED,
     ),
     DYNAMODB_STREAMS: ("tableName", "streamARN", "itemSchema", *_SHARED),
+    KINESIS_SINK: (
+        "streamName",
+        "streamARN",
+        "aggregation",
+        "dedupeColumns",
+        "giveUpAfter",
+        *_ACCESS,
+    ),
 }
 
 ALIASES: Final = {

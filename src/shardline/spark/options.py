@@ -76,14 +76,14 @@ class Options:
 
 def read_options(format_name: str, given: Mapping[str, str]) -> Options:
     """Read the options of a format, or raise a `ConfigurationError` of one line."""
-    values = _Values(by_our_names(format_name, given))
+    values = OptionValues(by_our_names(format_name, given))
     start = (values.get("startingPosition") or "").strip()
     token = start.startswith("{") and "at_timestamp" not in start.lower()
     return Options(
         format=format_name,
         connection=Connection(
-            _address(format_name, values),
-            _access(values),
+            read_address(format_name, values),
+            read_access(values),
             wire=values.get_as("wire", _wire, "json"),
         ),
         start=_LATEST if token else values.get_as("startingPosition", read_position, _LATEST),
@@ -96,7 +96,7 @@ def read_options(format_name: str, given: Mapping[str, str]) -> Options:
         max_bytes_per_batch=values.get_as("maxBytesPerBatch", _size, None),
         max_records_per_shard=values.get_as("maxRecordsPerShard", _positive, None),
         min_records_per_batch=values.get_as("minRecordsPerBatch", _positive, 0),
-        max_trigger_delay_seconds=values.get_as("maxTriggerDelay", _duration, 60.0),
+        max_trigger_delay_seconds=values.get_as("maxTriggerDelay", read_duration, 60.0),
         shards_per_task=values.get_as("shardsPerTask", _positive, None),
         deaggregate=values.get_as("deaggregate", _truth, True),
         verify_checksums=values.get_as("verifyChecksums", _truth, True),
@@ -136,16 +136,18 @@ def _timestamp_in(text: str) -> str:
     return re.sub(r"(?i)^at_timestamp\s+", "", text)
 
 
-class _Values:
+class OptionValues:
     """Options by their one name, as texts."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = values
 
     def get(self, name: str) -> str | None:
+        """Return the text of an option; None if it is missing or empty."""
         return self._values.get(name) or None
 
     def get_as(self, name: str, read: Callable[[str], T], default: T) -> T:
+        """Return the value of an option. Raises `ConfigurationError` that names it."""
         text = self._values.get(name)
         if text is None:
             return default
@@ -155,7 +157,8 @@ class _Values:
             raise ConfigurationError(f"option {name}: {error}") from None
 
 
-def _access(values: _Values) -> Access:
+def read_access(values: OptionValues) -> Access:
+    """Return how to reach the service."""
     return Access(
         region=values.get("region"),
         endpoint_url=values.get("endpointUrl"),
@@ -165,7 +168,8 @@ def _access(values: _Values) -> Access:
     )
 
 
-def _address(format_name: str, values: _Values) -> str:
+def read_address(format_name: str, values: OptionValues, verb: str = "read") -> str:
+    """Return the address of the stream that the options name."""
     scheme, noun = ("kinesis", "streamName")
     if format_name == DYNAMODB_STREAMS:
         scheme, noun = ("dynamodb", "tableName")
@@ -174,13 +178,14 @@ def _address(format_name: str, values: _Values) -> str:
         raise ConfigurationError(f"give {noun} or streamARN, not both")
     if not name and not arn:
         raise ConfigurationError(
-            f'say what to read: .option("{noun}", …) or .option("streamARN", …)'
+            f"say {'what' if verb == 'read' else 'where'} to {verb}: "
+            f'.option("{noun}", …) or .option("streamARN", …)'
         )
     text = name or arn or ""
     if "," in text:
         raise ConfigurationError(
-            f"{noun if name else 'streamARN'} names several streams: one query reads one stream; "
-            "load each and union them"
+            f"{noun if name else 'streamARN'} names several streams: one query {verb}s one "
+            f"stream; {'load each and union them' if verb == 'read' else 'write to each'}"
         )
     return f"{scheme}://{text}"
 
@@ -225,7 +230,7 @@ def _size(text: str) -> int:
     return int(match[1]) << 10 * " kmg".index(match[2] or " ")
 
 
-def _duration(text: str) -> float:
+def read_duration(text: str) -> float:
     """Read a time span, as Spark writes them: 500ms, 30s, 15m."""
     match = re.fullmatch(r"\s*(\d+)\s*(ms|s|m|min|h)\s*", text.lower())
     if match is None:

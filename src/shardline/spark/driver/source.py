@@ -11,6 +11,8 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
     InputPartition,
 )
 from pyspark.sql.streaming.datasource import (
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from shardline.spark.driver.plan_runner import PlanRunner
+    from shardline.spark.sink.options import Sink
 
 
 class ShardedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -158,9 +161,28 @@ class _Source(DataSource):
 
 
 class KinesisSource(_Source):
-    """`format("kinesis")`."""
+    """`format("kinesis")`: to read and to write."""
 
     format = KINESIS
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return the writer of a DataFrame."""
+        from shardline.spark.sink.writers import RowWriter
+
+        return RowWriter(self._sink(schema, overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        """Return the writer of a streaming query."""
+        from shardline.spark.sink.writers import StreamRowWriter
+
+        return StreamRowWriter(self._sink(schema, overwrite))
+
+    def _sink(self, schema: StructType, overwrite: bool) -> Sink:
+        from shardline.spark.sink.options import read_sink
+
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        end_quietly()
+        return read_sink(self.options, schema, overwrite=overwrite)
 
 
 class ShardlineKinesisSource(KinesisSource):

@@ -1,0 +1,1 @@
+"""Puts records into a Kinesis stream, each key in its order."""

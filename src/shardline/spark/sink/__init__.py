@@ -1,0 +1,1 @@
+"""The DataFrame sink: rows into a Kinesis stream."""
