@@ -17,7 +17,10 @@ from shardline.core.gaps import (
 )
 from shardline.core.positions import TRIM_HORIZON, After
 from shardline.core.shards import SequenceNumber
-from shardline.errors import PositionTrimmed
+from shardline.core.silence import Silence
+from shardline.services.cursor import ShardCursor
+from shardline.services.kept_records import kept_steps, position_at
+from shardline.services.wire.columns import time_column
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -39,6 +42,7 @@ class GapWatch:
         self._position = position
         self._retention = timedelta(days=1)
         self._retention_known = False
+        self._silence = Silence()
 
     def before_page(self, page: Page) -> Steps[Gap | None]:
         """Return the gap between the place and a page that was just read, or None."""
@@ -66,8 +70,7 @@ class GapWatch:
         if rows:
             column = page.records.column("sequenceNumber")
             self._position = After(SequenceNumber(column[rows - 1].as_py()))
-            times = page.records.column("approximateArrivalTimestamp")
-            arrival = times[rows - 1].as_py()
+            arrival = time_column(page.records)[rows - 1].as_py()
         if self.as_of is not None:
             self.as_of = as_of_after_page(
                 self.as_of,
@@ -76,6 +79,9 @@ class GapWatch:
                 service_time=page.service_time,
                 closed=closed,
             )
+            if page.behind_ms is None and not closed:
+                silent_until = self._silence.after_page(rows, page.service_time)
+                self.as_of = max(self.as_of, silent_until or self.as_of)
 
     def skip_to_horizon(self) -> None:
         """Accept a gap: the place is the horizon, as at a first start."""
@@ -105,16 +111,8 @@ class GapWatch:
         """Ask the service for the record at the place."""
         if not isinstance(self._position, After):
             return Evidence.NONE
-        at_record = After(self._position.sequence, -1)
-        try:
-            iterator = yield partial(self._service.open, self._shard_id, at_record)
-            page = yield partial(self._service.read, iterator, 1)
-        except PositionTrimmed:
-            return Evidence.TRIMMED
-        numbers = page.records.column("sequenceNumber")
-        if page.records.num_rows and SequenceNumber(numbers[0].as_py()) == self._position.sequence:
-            return Evidence.KEPT
-        return Evidence.TRIMMED
+        cursor = ShardCursor(self._service, self._shard_id, position_at(self._position))
+        return (yield from kept_steps(cursor, self._position))
 
     def _learn_retention(self) -> Steps[None]:
         description = yield self._service.describe

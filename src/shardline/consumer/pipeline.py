@@ -259,7 +259,7 @@ class Pipeline:
             for chunk in _chunks(page, as_of, self._limits.batch_records):
                 self._ahead.put(chunk)
             self.wake_delivery()
-        elif self._ahead.records == 0 and len(self._watermark) == 0 and page.behind_ms == 0:
+        elif self._ahead.records == 0 and len(self._watermark) == 0 and not page.behind_ms:
             self._note_quiet(as_of)
 
     def _note_quiet(self, as_of: datetime | None) -> None:

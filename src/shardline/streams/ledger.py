@@ -81,7 +81,7 @@ class Ledger:
         self.drained |= beginning.skipped
         for shard_id, position in beginning.positions.items():
             parents = self._parents[shard_id]
-            as_of = _latest(self.drained_as_of.get(parent) for parent in parents)
+            as_of = latest_of(*(self.drained_as_of.get(parent) for parent in parents))
             if any(p not in self.places and p not in self.drained for p in parents):
                 # The parent appeared and expired between two listings. It descended from a
                 # shard in one of our places.
@@ -109,7 +109,7 @@ class Ledger:
             child = self.places.get(child_id)
             if child is None:
                 continue
-            child.as_of = _latest((child.as_of, place.as_of))
+            child.as_of = latest_of(child.as_of, place.as_of)
             if isinstance(child.position, AtTime) and isinstance(place.position, After):
                 # The time was found in the parent: all records of the child come after it.
                 child.position = TRIM_HORIZON
@@ -128,7 +128,7 @@ class Ledger:
                 place = self.places.get(ancestor)
                 found.append(place.as_of if place else self.drained_as_of.get(ancestor))
                 frontier.extend(self._parents.get(ancestor, ()))
-        return _latest(found)
+        return latest_of(*found)
 
     def inherit_as_of(self) -> None:
         """Copy `as_of` from ancestors into every place: a later listing may lack the ancestors."""
@@ -147,5 +147,6 @@ class Ledger:
         self._children = children_of(listed)
 
 
-def _latest(times: Iterable[datetime | None]) -> datetime | None:
+def latest_of(*times: datetime | None) -> datetime | None:
+    """Return the latest of the times that are known; None if none is."""
     return max((time for time in times if time is not None), default=None)

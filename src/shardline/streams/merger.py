@@ -15,6 +15,7 @@ from shardline.errors import GapError, ShardNotFound
 from shardline.services.listing import gone_shards
 from shardline.services.records import position_of
 from shardline.streams.inline_executor import InlineExecutor
+from shardline.streams.ledger import latest_of
 from shardline.streams.pins import find_last
 from shardline.streams.shard_buffer import ReadSettings, ShardBuffer
 
@@ -102,7 +103,14 @@ class StreamMerger:
         for buffer in [r for r in self._buffers.values() if r.held_by_iterator]:
             self._fetch_now([buffer])  # a record that has arrived makes the search unnecessary
             if buffer.held_by_iterator and not buffer.ended:
-                found = find_last(self._service, buffer.shard_id, buffer.service_time)
+                found = find_last(
+                    self._service,
+                    buffer.shard_id,
+                    buffer.service_time,
+                    self._settings.quota_of(self._service),
+                    self._clock,
+                    self._pause,
+                )
                 # A record written before this second read shows in it, and is used instead.
                 self._fetch_now([buffer])
                 if buffer.held_by_iterator:
@@ -143,7 +151,7 @@ class StreamMerger:
                 if not isinstance(self.executor, InlineExecutor):
                     self._submit(self._due())  # the next pages arrive while this run is consumed
                 return run
-            if not self._close_ended() and not self._wait(deadline):
+            if not self._close_ended() and not self._wait(deadline) and not self._go_on(deadline):
                 return []
 
     def record_delivered(self, delivered: int) -> None:
@@ -164,8 +172,7 @@ class StreamMerger:
         emptied = [buffer for buffer in self._buffers.values() if buffer.empty]
         ended = [buffer.shard_id for buffer in emptied if buffer.ended]
         for buffer in emptied:
-            if buffer.tip_time is not None:
-                buffer.place.as_of = buffer.tip_time
+            buffer.place.as_of = latest_of(buffer.place.as_of, buffer.read_up_to)
         for shard_id in ended:
             self._drain(shard_id)
         if ended:
@@ -237,6 +244,16 @@ class StreamMerger:
         elif min(waits) > 0:
             self._pause(min(waits))
         return True
+
+    def _go_on(self, deadline: float) -> bool:
+        """After the deadline, let the others go on; return true if any has records."""
+        now = self._clock()
+        if now < deadline:
+            return False  # a shard waits for its quota
+        for buffer in self._buffers.values():
+            if buffer.empty:
+                buffer.give_up_waiting(now)
+        return any(not buffer.empty for buffer in self._buffers.values())
 
     def _collect(self, buffers: Iterable[ShardBuffer]) -> None:
         """Buffer every page that has arrived, then raise the first error of the others."""

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from shardline.core.gaps import Gap, gap_at, may_have_expired
+from shardline.core.gaps import Evidence, Gap, gap_at, may_have_expired
 from shardline.core.merging import Backlog, rising
 from shardline.core.positions import LATEST, TRIM_HORIZON, After, AtTime, Position
 from shardline.core.shards import SequenceNumber
+from shardline.core.silence import Silence
 from shardline.errors import PositionTrimmed
 from shardline.services.aggregation import split_aggregated
 from shardline.services.cursor import ShardCursor
+from shardline.services.kept_records import kept_steps, position_at
 from shardline.services.pace import DYNAMODB_QUOTA, KINESIS_QUOTA, Quota, ShardPace
 from shardline.services.records import records_of, times_of
 from shardline.services.shard_readers import shard_reader
@@ -29,8 +31,13 @@ if TYPE_CHECKING:
     from shardline.services.port import Page, ShardReader, StreamService
     from shardline.streams.ledger import Place
 
-EMPTY_PAGES_TO_TIP: Final = 5
-"""DynamoDB does not report the tip, and may return empty pages before the next record."""
+_NEAR_TIP_SECONDS: Final = 60.0
+"""DynamoDB does not report the tip. For so long after a shard was last seen without more to give,
+an empty page of it holds up no other shard. That decides about the order in which unrelated shards
+are merged, about nothing else."""
+
+_FULL_PAGE: Final = 1_000
+"""The most records of one page of DynamoDB Streams: a shard that gives so many is behind."""
 
 _NO_TIMES: Final[NDArray[np.int64]] = np.empty(0, np.int64)
 
@@ -49,6 +56,10 @@ class ReadSettings:
     quota: Quota | None = None
     """What a shard may be read at; None for what its service allows."""
 
+    def quota_of(self, service: StreamService) -> Quota:
+        """Return what a shard of this service may be read at."""
+        return self.quota or (KINESIS_QUOTA if service.finds_times else DYNAMODB_QUOTA)
+
 
 @dataclass(frozen=True, slots=True)
 class FetchedPage:
@@ -58,7 +69,10 @@ class FetchedPage:
     times: NDArray[np.int64]
     size_bytes: int
     ended: bool
-    at_tip: bool
+    at_tip: bool | None
+    """Whether the service says that nothing lies after the page; None if it does not say."""
+    read_up_to: datetime | None
+    """Everything that arrived before this service time has been read; None if not known."""
     service_time: datetime
     gap: Gap | None
 
@@ -88,19 +102,20 @@ class ShardBuffer:
         """When the iterator was last renewed."""
         self.service_time = datetime.min.replace(tzinfo=UTC)
         """The service's time in the answer to the last read."""
-        self.tip_time: datetime | None = None
-        """The service's time at which everything in the shard had been read."""
+        self.read_up_to: datetime | None = None
+        """Everything that arrived before this service time has been read; None if not known."""
+        self._at_tip = False
+        self._near_tip_at = now if place.position == LATEST else None
+        """When the shard last had nothing more to give, as far as one can tell."""
         self._service = service
         self._retention = retention
         self._settings = settings
-        quota = settings.quota or (KINESIS_QUOTA if service.finds_times else DYNAMODB_QUOTA)
-        self._pace = ShardPace(quota)
+        self._pace = ShardPace(settings.quota_of(service))
         self._clock = clock
         self._pause = pause
         self._reader = self._reader_at(place.position)
         self._read_as_of = place.as_of
-        self._reached_tip = place.position == LATEST
-        self._empty_pages = 0
+        self._silence = Silence()
         self._records: list[Any] = []
         self._times = _NO_TIMES
         self._record_bytes = 0.0
@@ -134,9 +149,9 @@ class ShardBuffer:
             self._read_as_of = max(position.time, page.service_time - self._retention)
         rows = split_aggregated(page.records, position if isinstance(position, After) else None)
         times = times_of(rows)
-        at_tip = self._is_at_tip(page)
-        if at_tip:
-            self._read_as_of = page.service_time
+        read_up_to = self._read_up_to(position, page)
+        if read_up_to is not None:
+            self._read_as_of = max(read_up_to, self._read_as_of or read_up_to)
         elif len(times):
             last = datetime.fromtimestamp(int(times[-1]) / 1e6, UTC)
             self._read_as_of = max(last, self._read_as_of or last)
@@ -146,21 +161,22 @@ class ShardBuffer:
             times,
             page.records.nbytes,
             self._reader.ended,
-            at_tip,
+            None if page.behind_ms is None else page.behind_ms == 0 and not self._reader.ended,
+            read_up_to,
             page.service_time,
             gap,
         )
 
-    def _is_at_tip(self, page: Page) -> bool:
+    def _read_up_to(self, position: Position, page: Page) -> datetime | None:
+        """Return a time before which nothing unread arrived, if the service's answer shows one."""
         if self._reader.ended:
-            return False  # its children may hold records that arrived before this answer
-        rows = page.records.num_rows
-        self._empty_pages = 0 if rows else self._empty_pages + 1
+            return None  # its children may hold records that arrived before this answer
         if page.behind_ms is not None:
-            return page.behind_ms == 0
-        if self._empty_pages >= EMPTY_PAGES_TO_TIP:
-            self._reached_tip = True
-        return rows == 0 and self._reached_tip
+            return page.service_time if page.behind_ms == 0 else None
+        pinned = self._reader.position
+        if position == LATEST and isinstance(pinned, AtTime):
+            return pinned.time  # the iterator was opened after everything that came before
+        return self._silence.after_page(page.records.num_rows, page.service_time)
 
     def _may_be_too_late(self, page: Page) -> bool:
         # Kinesis reads on at its horizon, without an error, when a position has expired.
@@ -172,18 +188,14 @@ class ShardBuffer:
         """Return true if the last record read is still kept: then so is everything after it."""
         if not isinstance(position, After):
             return False
-        at_record = After(position.sequence, -1)
         probe = ShardCursor(
-            self._service, self.shard_id, at_record, pace=self._pace, clock=self._clock
+            self._service,
+            self.shard_id,
+            position_at(position),
+            pace=self._pace,
+            clock=self._clock,
         )
-        try:
-            for _ in range(EMPTY_PAGES_TO_TIP):
-                numbers = self._read_page(probe, 1).records.column("sequenceNumber").to_pylist()
-                if numbers or probe.ended:
-                    return [SequenceNumber(text) for text in numbers] == [position.sequence]
-        except PositionTrimmed:
-            pass
-        return False
+        return run(kept_steps(probe, position), sleep=self._pause) is Evidence.KEPT
 
     # --- the buffer ---------------------------------------------------------------------------
 
@@ -192,8 +204,9 @@ class ShardBuffer:
         self.renewed_at = now
         self.ended = page.ended
         self.service_time = page.service_time
-        self.tip_time = page.service_time if page.at_tip else None
-        self._poll_at = now + self._settings.poll_seconds if page.at_tip else now
+        self.read_up_to = page.read_up_to
+        self._at_tip = self._is_at_tip(page, now)
+        self._poll_at = now + self._settings.poll_seconds if self._at_tip else now
         if page.records:
             self._record_bytes = page.size_bytes / len(page.records)
             if self.held_by_iterator:
@@ -202,7 +215,7 @@ class ShardBuffer:
                 self.place.position = After(first, -1)
             self._records = self._records + page.records if self._records else page.records
             self._times = rising(np.concatenate((self._times, page.times)))
-        if page.records or page.at_tip:
+        if page.records or self._at_tip:
             self._waited_since = None
         elif self._waited_too_long(now):
             self._poll_at = now + self._settings.poll_seconds
@@ -275,13 +288,29 @@ class ShardBuffer:
             self._waited_since = now
         return max(0.0, self._waited_since + self._settings.patience_seconds - now)
 
+    def give_up_waiting(self, now: float) -> None:
+        """End the time that other shards wait for this one."""
+        self._waited_since = now - self._settings.patience_seconds
+
     def backlog(self, now: float) -> Backlog:
         """Return the records to merge, and whether other shards must wait for more of them."""
         # At its tip a shard holds up nobody until its next read is due.
-        at_tip = self.tip_time is not None and (self.seconds_until_due(now) or 0) > 0
+        at_tip = self._at_tip and (self.seconds_until_due(now) or 0) > 0
         return Backlog(
             self.place.clock, self._times, self.ended or not (at_tip or self._waited_too_long(now))
         )
+
+    def _is_at_tip(self, page: FetchedPage, now: float) -> bool:
+        """Return true if the shard has nothing more to give now, as far as one can tell."""
+        if page.at_tip is not None or page.ended:
+            return bool(page.at_tip)
+        if len(page.records) >= _FULL_PAGE:
+            self._near_tip_at = None
+        near = self._near_tip_at is not None and now - self._near_tip_at <= _NEAR_TIP_SECONDS
+        if near or (not page.records and self._waited_too_long(now)):
+            self._near_tip_at = now
+            return not page.records
+        return False
 
     def _read_page(self, reader: ShardReader, max_records: int) -> Page:
         return run(reader.read_steps(max_records), sleep=self._pause)

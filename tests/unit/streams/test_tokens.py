@@ -92,7 +92,11 @@ def test_moving_to_an_end_leaves_nothing_of_before_in_the_token(end: str) -> Non
     stream = world.stream("trim_horizon")
     names(stream)
     stream.move_to(end)
-    assert stream.token == world.stream(end).token
+    moved, opened = stream.token, world.stream(end).token
+    for token in (moved, opened):  # the time moves on between the two
+        for shard in token["shards"]:
+            shard.pop("as_of", None)
+    assert moved == opened
     assert names(stream) == (["a", "b"] if end == "trim_horizon" else [])
 
 

@@ -24,8 +24,11 @@ START = datetime(2026, 11, 15, 12, tzinfo=UTC)
 class Watched:
     """A service whose calls are counted, and whose pages a test may change."""
 
-    def __init__(self, service: StreamService) -> None:
+    def __init__(self, service: StreamService, clock: Clock) -> None:
         self._service = service
+        self._clock = clock
+        self.empty_answer_seconds = 0.5
+        """How long an answer without records takes: only time tells that there is nothing more."""
         self.calls: Counter[str] = Counter()
         self.change_page: Callable[[str, Page], Page] = lambda _, page: page
         self.opened: list[str] = []
@@ -51,6 +54,8 @@ class Watched:
         page = self.change_page(shard_id, self._service.read(iterator, max_records))
         if page.next_iterator is not None:
             self._shard_of[page.next_iterator] = shard_id
+        if not page.records.num_rows and page.behind_ms is None:
+            self._clock.advance(self.empty_answer_seconds)
         return page
 
 
@@ -61,7 +66,7 @@ class World:
         self.clock = Clock(START)
         self.tables = Tables(self.clock)
         self.roots = self.tables.create_table("users", shards=shards).shards
-        self.service = Watched(DynamoDBTwin(self.tables, "users"))
+        self.service = Watched(DynamoDBTwin(self.tables, "users"), self.clock)
 
     def put(self, name: str, shard: str | None = None, hours_ago: float | None = None) -> str:
         """Write a change of the item `name`; returns its sequence number."""

@@ -34,6 +34,7 @@ from shardline.core.shards import SequenceNumber
 from shardline.errors import IteratorExpired, PositionTrimmed, ShardNotFound, Throttled
 from shardline.services.clock import boot_seconds
 from shardline.services.cursor import ShardCursor
+from shardline.services.kept_records import kept_steps, position_at
 from shardline.services.pace import Quota, ShardPace
 from shardline.services.steps import Pause, Steps
 from shardline.services.wire.columns import TIME, time_column
@@ -111,24 +112,9 @@ class Orders:
         """Ask whether the record at a position is still there: then nothing after it is lost."""
         if not isinstance(position, After):
             return Evidence.NONE
-        # With a sub-sequence, a position opens at its record, not after it.
-        at_record = After(position.sequence, 0)
+        at_record = position_at(position)
         cursor = ShardCursor(self._service, shard_id, at_record, clock=self._clock)
-        try:
-            while True:
-                page = yield from cursor.read_steps(1)
-                if page.records.num_rows:
-                    first = SequenceNumber(page.records.column("sequenceNumber")[0].as_py())
-                    there = first == position.sequence
-                    return Evidence.KEPT if there else Evidence.TRIMMED
-                if page.next_iterator is None or page.behind_ms == 0:
-                    return Evidence.TRIMMED
-                if page.behind_ms is None:
-                    return Evidence.KEPT  # DynamoDB Streams took the position: it is not trimmed
-        except PositionTrimmed:
-            return Evidence.TRIMMED
-        except ShardNotFound:
-            return Evidence.GONE
+        return (yield from kept_steps(cursor, position))
 
     def _calls_of(self, shard_id: str) -> _ShardCalls:
         calls = self._shards.get(shard_id)

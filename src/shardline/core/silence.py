@@ -1,0 +1,36 @@
+"""How far a shard was read where the service never names its tip: DynamoDB Streams.
+
+An empty page proves nothing there, and neither do many. What is taken for evidence is time: a
+record that had arrived would have come within `SILENCE` of nothing but reads. The bound decides
+only about the age of an idle place, which may be too old by it and never too young; no record is
+given up for it.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+SILENCE: Final = timedelta(seconds=30)
+WHOLE_MINUTE: Final = timedelta(minutes=1)
+"""DynamoDB may cut creation times to the whole minute."""
+
+
+class Silence:
+    """Since when one shard has given nothing but empty pages, on the service's clock."""
+
+    def __init__(self) -> None:
+        self._since: datetime | None = None
+
+    def after_page(self, rows: int, service_time: datetime) -> datetime | None:
+        """Return a time before which nothing unread arrived, after a page; None if not known."""
+        if rows:
+            self._since = None
+            return None
+        self._since = self._since or service_time
+        if service_time - self._since < SILENCE:
+            return None
+        return service_time - SILENCE - WHOLE_MINUTE
