@@ -12,7 +12,7 @@ SLOW_TIERS := contract integration spark cluster browser
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-fast test-versions check format docs bench simulate mutants lock \
-	clean coverage-of-requirements unreachable
+	clean coverage-of-requirements unreachable planted-bugs
 
 help: ## list the targets
 	@echo "shardline: ordered consumption of resharding streams. Start with: make demo"
@@ -62,6 +62,9 @@ mutants: .venv/.shardline ## put known bugs in, one by one; each must be caught
 test-versions: .venv/.shardline ## the fast tests with the lowest and the newest versions of the dependencies
 	@$(PIP) install "uv>=0.9"
 	@$(BIN)/python tools/test_versions.py $(ONLY)
+
+planted-bugs: .venv/.shardline ## break a behaviour in a copy of src/, one by one; a test with its id must fail
+	@$(BIN)/python tools/planted_bugs.py
 
 unreachable: .venv/.shardline ## list what only tests use
 	@$(BIN)/python tools/unreachable.py

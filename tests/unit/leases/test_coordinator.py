@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from shardline.core.leasing.holdings import Held
 
 
-@pytest.mark.req("K-14", "K-27", "K-31")
+@pytest.mark.req("K-14", "K-31")
 @pytest.mark.case("W-18")
 def test_threads_take_leases_and_leaving_hands_them_over() -> None:
     stage = Stage(shards=3)

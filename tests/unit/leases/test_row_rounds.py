@@ -44,7 +44,7 @@ def test_a_worker_that_expects_its_app_refuses_a_table_without_it() -> None:
 
 
 @pytest.mark.case("X-17")
-@pytest.mark.req("K-32")
+@pytest.mark.req("K-27", "K-32")
 def test_a_table_that_is_away_for_three_leases_is_waited_for_and_work_goes_on_fenced() -> None:
     stage, notes = Stage(shards=1), Notes()
     worker = stage.worker("a", work=notes)

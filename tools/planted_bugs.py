@@ -1,0 +1,189 @@
+"""Plants known bugs in a copy of src/, one by one; a test that carries the id must fail each time.
+
+`make mutants` looks for such bugs by simulation. This list is about proofs: an id on a test is a
+claim that the test fails when that behaviour breaks, and here the claim is tried. A bug is a text
+of a file and what stands there instead, so a change of that line makes the tool ask for a new one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+_MOST_SECONDS: Final = 240
+
+
+@dataclass(frozen=True)
+class PlantedBug:
+    """A bug, and the test that must fail with it."""
+
+    ids: str
+    what: str
+    path: str
+    right: str
+    wrong: str
+    test: str
+
+
+BUGS: Final = (
+    PlantedBug(
+        "K-08 K-33",
+        "work starts although the lease was refused",
+        "leases/member.py",
+        "            self.handle(e.WriteRefused(instruction, conflict.current))",
+        "            self.handle(e.WriteDone(instruction, sent_at, header))",
+        "tests/unit/leases/test_member.py",
+    ),
+    PlantedBug(
+        "K-14 K-25",
+        "the leases of a runner that died are not taken anew",
+        "consumer/worker.py",
+        "        for key in sorted(self._running):\n            self.handle(PipelineFailed(",
+        "        for key in ():\n            self.handle(PipelineFailed(",
+        "tests/unit/consumer/test_worker.py",
+    ),
+    PlantedBug(
+        "K-26 P-04 X-34",
+        "a call of one shard's consumer holds the lock that all shards need",
+        "consumer/loops.py",
+        "            return call()",
+        "            with self._lock:\n                return call()",
+        "tests/unit/consumer/test_loops.py",
+    ),
+    PlantedBug(
+        "K-27",
+        "the first round that fails is the last one",
+        "leases/row_rounds.py",
+        '            logger.warning("%s: %s; trying again", member.state.owner, error)',
+        "            member.error = error",
+        "tests/unit/leases/test_row_rounds.py",
+    ),
+    PlantedBug(
+        "K-34",
+        "a page goes to the consumer without its last record",
+        "consumer/delivery.py",
+        "partial(self._consumer.process, self._batch(part))",
+        "partial(self._consumer.process, self._batch(part.slice(1)))",
+        "tests/unit/consumer/test_delivery.py",
+    ),
+    PlantedBug(
+        "K-35 K-43",
+        "the reader reads without demand",
+        "consumer/pipeline.py",
+        "            demand = self._ahead.demand()",
+        "            demand = max(1, self._ahead.demand())",
+        "tests/unit/consumer/test_pipeline.py",
+    ),
+    PlantedBug(
+        "K-45 R-03 L-06",
+        "a page is acknowledged when it was read",
+        "consumer/pipeline.py",
+        "                self._ahead.put(chunk)",
+        "                self._ahead.put(chunk)\n"
+        "                self._send(Acknowledged(self.key, chunk.after, as_of, None))",
+        "tests/unit/consumer/test_pipeline.py",
+    ),
+    PlantedBug(
+        "K-46 K-47 L-07",
+        "a shard is called processed when it was read",
+        "consumer/pipeline.py",
+        "return self._read_to_end and self._ahead.records == 0 and len(self._watermark) == 0",
+        "return self._read_to_end",
+        "tests/unit/consumer/test_pipeline.py",
+    ),
+    PlantedBug(
+        "K-51 W-18",
+        "a stop gives leases back without waiting for the deliveries at hand",
+        "consumer/worker.py",
+        "        while self._running and self._runner is not None and self._clock() < deadline:",
+        "        while False:",
+        "tests/unit/consumer/test_worker.py",
+    ),
+    PlantedBug(
+        "O-11",
+        "a shard that was read to its end is read again",
+        "core/lineage.py",
+        "        if shard_id in drained:",
+        "        if shard_id in drained and shard is None:",
+        "tests/unit/streams/test_stream.py",
+    ),
+    PlantedBug(
+        "O-13",
+        "one lineage is read after the other",
+        "core/lineage.py",
+        "        return tuple(sorted(shards, key=_closing_order))",
+        "        return tuple(sorted(shards, key=_closing_order)[:1])",
+        "tests/unit/core/test_lineage.py",
+    ),
+    PlantedBug(
+        "O-14",
+        "the stream is listed once an hour",
+        "core/leasing/listing_schedule.py",
+        "        return self._asked_at + interval * (1 if on_duty else workers)",
+        "        return self._asked_at + 3600",
+        "tests/unit/leases/test_listings.py",
+    ),
+    PlantedBug(
+        "X-14",
+        "each try of a delivery has the same fence",
+        "consumer/delivery.py",
+        "        return Fence(self._epoch, next(self._numbers))",
+        "        return Fence(self._epoch, 1)",
+        "tests/unit/consumer/test_delivery.py",
+    ),
+)
+
+
+def main() -> int:
+    """Try every bug; return 1 if one was not caught."""
+    tests = sorted({test for bug in BUGS for test in bug.test.split()})
+    if not _passes(tests, ROOT / "src"):
+        sys.stdout.write("these tests fail without any bug: " + " ".join(tests) + "\n")
+        return 1
+    missed = [bug for bug in BUGS if not _is_caught(bug)]
+    sys.stdout.write(f"{len(BUGS) - len(missed)} of {len(BUGS)} planted bugs caught\n")
+    return 1 if missed else 0
+
+
+def _is_caught(bug: PlantedBug) -> bool:
+    with tempfile.TemporaryDirectory(prefix="planted-bug-") as folder:
+        sources = Path(folder, "src")
+        shutil.copytree(ROOT / "src", sources)
+        file = sources / "shardline" / bug.path
+        source = file.read_text(encoding="utf-8")
+        if source.count(bug.right) != 1:
+            sys.stdout.write(f"STALE   {bug.ids}: {bug.path} has no single {bug.right!r}\n")
+            return False
+        file.write_text(source.replace(bug.right, bug.wrong), encoding="utf-8")
+        caught = not _passes(bug.test.split(), sources)
+    sys.stdout.write(f"{'caught' if caught else 'MISSED'}  {bug.ids}: {bug.what}\n")
+    sys.stdout.flush()
+    return caught
+
+
+def _passes(tests: list[str], sources: Path) -> bool:
+    """Run tests with the code in a folder; raises if they could not be run at all."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+    tried = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(sources)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_MOST_SECONDS,
+    )
+    if tried.returncode not in (0, 1):
+        raise RuntimeError(tried.stdout + tried.stderr)
+    return tried.returncode == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
