@@ -117,11 +117,18 @@ def free_port() -> int:
         return port
 
 
+def dying_with_parent(
+    command: Sequence[str], user: str | None = None, number: signal.Signals = signal.SIGKILL
+) -> list[str]:
+    """Return a command that the kernel ends by a signal when the thread that starts it is gone."""
+    guard = [sys.executable, "-S", "-E", "-c", _DIE_WITH_PARENT, *_ids(user)]
+    return [*guard, f"{number:d}", f"{os.getpid()}", *command]
+
+
 def _start(how: Launch, log: Path) -> subprocess.Popen[bytes]:
-    guard = [sys.executable, "-S", "-E", "-c", _DIE_WITH_PARENT]
     with log.open("wb") as output:
         return subprocess.Popen(
-            [*guard, *_ids(how.user), f"{how.stop_signal:d}", f"{os.getpid()}", *how.command],
+            dying_with_parent(how.command, how.user, how.stop_signal),
             env={**os.environ, **how.environment},
             cwd=how.folder,
             stdin=subprocess.DEVNULL,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pyspark
 
 from shardline.spark.java import java_home
+from tests.servers.process import dying_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,8 +44,8 @@ class Cluster:
 
 
 @contextmanager
-def cluster(workers: int = 2) -> Iterator[Cluster]:
-    """Run a cluster, and end all of it."""
+def cluster(workers: int = 2, cores: int = 1) -> Iterator[Cluster]:
+    """Run a cluster with some cores for each worker, and end all of it."""
     port = _free_port()
     url = f"spark://127.0.0.1:{port}"
     started: list[subprocess.Popen[bytes]] = []
@@ -54,8 +55,8 @@ def cluster(workers: int = 2) -> Iterator[Cluster]:
             started.append(_start("master.Master", master, folder))
             _wait_for(port)
             for n in range(workers):
-                place = ["--host", "127.0.0.1", "--webui-port", "0", "-c", "1", "-m", "1g"]
-                arguments = [*place, "-d", f"{folder}/work-{n}", url]
+                place = ["--host", "127.0.0.1", "--webui-port", "0", "-m", "2g"]
+                arguments = [*place, "-c", str(cores), "-d", f"{folder}/work-{n}", url]
                 started.append(_start("worker.Worker", arguments, folder))
             yield Cluster(url, tuple(process.pid for process in started))
         finally:
@@ -74,9 +75,10 @@ def _start(name: str, arguments: list[str], folder: str) -> subprocess.Popen[byt
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
     }
+    command = [str(home / "bin" / "spark-class"), f"{_PACKAGE}.{name}", *arguments]
     with Path(folder, f"{name}.log").open("ab") as log:
         return subprocess.Popen(
-            [str(home / "bin" / "spark-class"), f"{_PACKAGE}.{name}", *arguments],
+            dying_with_parent(command),
             env=environment, stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
 

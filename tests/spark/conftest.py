@@ -9,6 +9,7 @@ import pytest
 
 from shardline.local.service import Service
 from shardline.spark.session import session
+from tests.spark.consumer_fixtures import lease_table, recordings, running
 from tests.spark.streams import Stream, kinesis_client
 
 if TYPE_CHECKING:
@@ -18,21 +19,23 @@ if TYPE_CHECKING:
 
     from tests.servers import Endpoint
 
+__all__ = ["lease_table", "recordings", "running"]
+
 _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    running = session("tests", "local[2]", spark__sql__streaming__stopTimeout="30s")
-    running.sparkContext.setLogLevel("ERROR")
-    yield running
-    running.stop()
+    started = session("tests", "local[2]", spark__sql__streaming__stopTimeout="30s")
+    started.sparkContext.setLogLevel("ERROR")
+    yield started
+    started.stop()
 
 
 @pytest.fixture
 def service() -> Iterator[Service]:
-    with Service() as running:
-        yield running
+    with Service() as started:
+        yield started
 
 
 @pytest.fixture

@@ -12,56 +12,16 @@ import pytest
 
 from shardline.errors import ConfigurationError
 from shardline.spark import consume
-from tests.spark.recording import Recording, Recordings
+from tests.spark.consumer_fixtures import is_local
+from tests.spark.recording import Recording
 from tests.spark.streams import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import SparkSession
 
     from shardline.consumer.launch import RunningConsumer
-    from tests.servers import Database
+    from tests.spark.recording import Recordings
     from tests.spark.streams import Stream
-
-
-@pytest.fixture
-def recordings(tmp_path: Path) -> Recordings:
-    folder = tmp_path / "recordings"
-    folder.mkdir()
-    return Recordings(folder)
-
-
-@pytest.fixture
-def lease_table(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> str:
-    """A table that every executor reaches."""
-    if is_local(spark):
-        return f"sqlite:///{tmp_path}/leases.db"
-    postgres: Database = request.getfixturevalue("postgresql")
-    return postgres.dsn
-
-
-@pytest.fixture
-def running(
-    spark: SparkSession,
-    stream: Stream,
-    recordings: Recordings,
-    lease_table: str,
-    request: pytest.FixtureRequest,
-) -> Iterator[RunningConsumer]:
-    run = consume(
-        spark,
-        Recording(str(recordings.folder)),
-        stream=f"kinesis://{stream.name}",
-        app=f"app of {stream.name}",
-        lease_table=lease_table,
-        endpoint_url=stream.endpoint_url,
-        lease_seconds=4,
-        tasks=2,
-        fan_out=getattr(request, "param", None),
-    )
-    yield run
-    run.stop(10)
 
 
 @pytest.mark.parametrize("running", [None, "billing"], indirect=True, ids=["polled", "pushed"])
@@ -141,10 +101,6 @@ def test_a_table_of_one_machine_is_refused_on_a_cluster(
             endpoint_url=stream.endpoint_url,
             tasks=1,
         )
-
-
-def is_local(spark: SparkSession) -> bool:
-    return str(spark.sparkContext.master).startswith("local")
 
 
 def parent_of(pid: int) -> int:
