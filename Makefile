@@ -11,7 +11,7 @@ FAST_TIERS := unit property simulation
 SLOW_TIERS := contract integration spark cluster browser
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-versions check format docs bench simulate mutants lock \
+.PHONY: help setup demo test test-fast test-tables test-versions check format docs bench simulate mutants lock \
 	clean coverage-of-requirements unreachable planted-bugs
 
 help: ## list the targets
@@ -31,6 +31,9 @@ test: setup ## all tests, the fast ones first
 
 test-fast: .venv/.shardline ## only the tests that need no server and no Spark
 	@tools/test_tiers.sh $(FAST_TIERS)
+
+test-tables: setup ## kills, freezes and outages of workers, each with each lease table
+	@SHARDLINE_EVERY_TABLE=1 $(BIN)/pytest -q tests/integration/test_workers.py
 
 check: .venv/.shardline ## lint, format, types, layout, locks
 	$(BIN)/ruff check .

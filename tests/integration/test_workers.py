@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shardline.local.traffic import reshard_once
-from tests.integration.worker_runs import LEASE_SECONDS, Stage, stage_on, wait_until
+from tests.integration.lease_places import TABLES, lease_place, on_tables
+from tests.integration.worker_runs import LEASE_SECONDS, Run, Stage, stage_on, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
-    with stage_on(tmp_path) as made:
+def stage(table: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Stage]:
+    with lease_place(table, tmp_path, request) as place, stage_on(tmp_path, place) as made:
         yield made
 
 
@@ -34,23 +35,45 @@ def judged(stage: Stage) -> int:
     return stage.verdict().require().repeated
 
 
-@pytest.mark.req("K-05", "K-07", "K-53", "O-01", "O-14")
-def test_two_workers_share_a_stream_that_splits_and_merges(stage: Stage) -> None:
+def two_at_work(stage: Stage) -> tuple[Run, Run]:
+    """Return two workers that share a stream that is written to."""
     stage.write()
     ada, grace = stage.start("ada"), stage.start("grace")
-    wait_until(lambda: min(ada.delivered(), grace.delivered()) > 0, "both deliver")
+    wait_until(lambda: min(ada.delivered(), grace.delivered()) > 100, "both deliver")
+    return ada, grace
+
+
+def freeze(run: Run, stage: Stage, whom: str) -> float:
+    """Freeze a keeper, or also its runner, while it holds no lock; return when that was.
+
+    A process that sleeps with SQLite's lock in hand stops all others, and nobody can help it.
+    """
+    while True:
+        struck_at = time.time()
+        if whom == "both":
+            run.signal_all(signal.SIGSTOP)
+        else:
+            os.kill(run.process.pid, signal.SIGSTOP)
+        if not stage.place.locked():
+            return struck_at
+        run.signal_all(signal.SIGCONT)
+
+
+@on_tables("sqlite")
+@pytest.mark.req("K-05", "K-07", "K-53", "O-01", "O-14")
+def test_two_workers_share_a_stream_that_splits_and_merges(stage: Stage) -> None:
+    two_at_work(stage)
     rng = random.Random(3)
     for _ in range(4):
         reshard_once(stage.client, "orders", rng)
     assert judged(stage) == 0
 
 
+@on_tables("sqlite")
 @pytest.mark.case("W-18")
 @pytest.mark.req("K-51")
 def test_a_stop_hands_over_at_once_and_nothing_is_repeated(stage: Stage) -> None:
-    stage.write()
-    ada, grace = stage.start("ada"), stage.start("grace")
-    wait_until(lambda: min(ada.delivered(), grace.delivered()) > 100, "both deliver")
+    ada, grace = two_at_work(stage)
     assert ada.end() == 0
     assert "every lease handed back" in ada.output
     stopped_at = time.time()
@@ -58,34 +81,63 @@ def test_a_stop_hands_over_at_once_and_nothing_is_repeated(stage: Stage) -> None
     assert judged(stage) == 0
 
 
+@on_tables("sqlite")
 @pytest.mark.req("K-10", "K-11")
-@pytest.mark.case("W-01", "W-06")
-@pytest.mark.parametrize("strike", ["keeper", "both", "freeze"])
-def test_a_worker_that_is_killed_or_frozen_loses_its_shards_and_no_record(
-    stage: Stage, strike: str
-) -> None:
-    stage.write()
-    ada, grace = stage.start("ada"), stage.start("grace")
-    wait_until(lambda: min(ada.delivered(), grace.delivered()) > 100, "both deliver")
+def test_the_runner_of_a_keeper_that_is_killed_ends_with_it(stage: Stage) -> None:
+    ada, grace = two_at_work(stage)
+    runners = ada.children()
     struck_at = time.time()
-    if strike == "keeper":
-        runners = ada.children()
-        os.kill(ada.process.pid, signal.SIGKILL)
-        ada.process.wait()
-        wait_until(lambda: not any(_alive(pid) for pid in runners), "its runner ends with it")
-    elif strike == "both":
-        ada.kill_all()
-    else:
-        os.kill(ada.process.pid, signal.SIGSTOP)
+    os.kill(ada.process.pid, signal.SIGKILL)
+    ada.process.wait()
+    wait_until(lambda: not any(_alive(pid) for pid in runners), "its runner ends with it")
     wait_until(lambda: len(grace.shards_since(struck_at)) == 4, "grace has every shard")
-    if strike == "freeze":
-        time.sleep(2 * LEASE_SECONDS)  # it sleeps past its leases: that is what is tested
-        os.kill(ada.process.pid, signal.SIGCONT)
-        woken_at = time.time()
-        wait_until(lambda: bool(ada.shards_since(woken_at)), "ada is back in its share")
     judged(stage)
 
 
+@on_tables(*TABLES)
+@pytest.mark.req("K-10", "K-11")
+@pytest.mark.case("W-01")
+def test_a_worker_that_is_killed_loses_its_shards_and_no_record(stage: Stage) -> None:
+    ada, grace = two_at_work(stage)
+    struck_at = time.time()
+    ada.kill_all()
+    wait_until(lambda: len(grace.shards_since(struck_at)) == 4, "grace has every shard")
+    judged(stage)
+
+
+@on_tables(*TABLES)
+@pytest.mark.req("K-11")
+@pytest.mark.case("W-01", "W-06")
+@pytest.mark.parametrize("whom", ["keeper", "both"])
+def test_a_worker_that_freezes_for_three_leases_loses_its_shards_and_no_record(
+    stage: Stage, whom: str
+) -> None:
+    ada, grace = two_at_work(stage)
+    struck_at = freeze(ada, stage, whom)
+    wait_until(lambda: len(grace.shards_since(struck_at)) == 4, "grace has every shard")
+    time.sleep(2 * LEASE_SECONDS)  # it sleeps past its leases: that is what is tested
+    ada.signal_all(signal.SIGCONT)
+    woken_at = time.time()
+    wait_until(lambda: bool(ada.shards_since(woken_at)), "ada is back in its share")
+    judged(stage)
+
+
+@on_tables(*TABLES)
+@pytest.mark.req("K-11")
+@pytest.mark.case("W-05", "W-06")
+def test_a_table_that_is_away_for_three_leases_costs_time_and_no_record(stage: Stage) -> None:
+    ada, grace = two_at_work(stage)
+    with stage.place.away():
+        time.sleep(3 * LEASE_SECONDS)  # no lease is valid any more: that is what is tested
+        silent_since = time.time()
+        time.sleep(LEASE_SECONDS)
+        assert not ada.shards_since(silent_since) | grace.shards_since(silent_since)
+    back_at = time.time()
+    wait_until(lambda: min(len(r.shards_since(back_at)) for r in (ada, grace)) > 1, "both go on")
+    judged(stage)
+
+
+@on_tables("sqlite")
 @pytest.mark.req("K-14", "K-25")
 def test_a_runner_that_is_killed_is_replaced_without_a_hand(stage: Stage) -> None:
     stage.write()
@@ -99,6 +151,7 @@ def test_a_runner_that_is_killed_is_replaced_without_a_hand(stage: Stage) -> Non
     judged(stage)
 
 
+@on_tables("sqlite")
 @pytest.mark.req("K-26", "P-04")
 @pytest.mark.case("X-30", "X-34")
 def test_a_consumer_that_hangs_is_abandoned_and_its_shard_goes_to_another(stage: Stage) -> None:
@@ -116,6 +169,7 @@ def test_a_consumer_that_hangs_is_abandoned_and_its_shard_goes_to_another(stage:
     judged(stage)
 
 
+@on_tables("sqlite")
 @pytest.mark.req("K-16", "K-19")
 @pytest.mark.case("X-33", "X-10")
 def test_a_worker_says_what_it_starts_from_and_that_there_is_nothing_to_do(stage: Stage) -> None:
@@ -128,7 +182,7 @@ def test_a_worker_says_what_it_starts_from_and_that_there_is_nothing_to_do(stage
         [
             *(sys.executable, "-m", "shardline", "run", "shardline.cli.demo.recorder:Recorder"),
             *("--stream", "kinesis://orders", "--app", "bilking", "--engine", "process"),
-            *("--lease-table", stage.lease_table, "--expect-app"),
+            *("--lease-table", stage.place.address, "--expect-app"),
             *("--endpoint-url", stage.service.endpoint_url),
         ],
         cwd=stage.folder,

@@ -20,6 +20,8 @@ from shardline.local.traffic import Traffic
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tests.integration.lease_places import LeasePlace
+
 LEASE_SECONDS = 3.0
 PATIENCE_SECONDS = 120.0
 
@@ -76,20 +78,24 @@ class Run:
         self.process.send_signal(number)
         return self.process.wait(PATIENCE_SECONDS)
 
-    def kill_all(self) -> None:
+    def signal_all(self, number: signal.Signals) -> None:
+        """Send a signal to the keeper and its runner."""
         with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+            os.killpg(self.process.pid, number)
+
+    def kill_all(self) -> None:
+        self.signal_all(signal.SIGKILL)
         self.process.wait()
 
 
 class Stage:
     """A stream, writers, runs, and the checker that judges what the runs recorded."""
 
-    def __init__(self, service: Service, folder: Path, shards: int, lease_table: str) -> None:
+    def __init__(self, service: Service, folder: Path, shards: int, place: LeasePlace) -> None:
         self.service, self.folder = service, folder
         self.client = service.client("kinesis")
         self.client.create_stream(StreamName="orders", ShardCount=shards)
-        self.lease_table = lease_table
+        self.place = place
         self.runs: list[Run] = []
         self._traffic: Traffic | None = None
 
@@ -103,7 +109,8 @@ class Stage:
     def start(self, name: str, *more: str) -> Run:
         arguments = [
             *("shardline.cli.demo.recorder:Recorder", "--stream", "kinesis://orders"),
-            *("--app", "billing", "--engine", "process", "--lease-table", self.lease_table),
+            *("--app", "billing", "--engine", "process", "--lease-table", self.place.address),
+            *(("--lease-endpoint-url", url) if (url := self.place.endpoint_url) else ()),
             *("--endpoint-url", self.service.endpoint_url, "--status-seconds", "1"),
             *("--lease-seconds", str(LEASE_SECONDS), *more),
         ]
@@ -138,9 +145,9 @@ class Stage:
 
 
 @contextmanager
-def stage_on(folder: Path, *, shards: int = 4, lease_table: str = "") -> Iterator[Stage]:
+def stage_on(folder: Path, place: LeasePlace, *, shards: int = 4) -> Iterator[Stage]:
     with Service(limits=True) as service:
-        stage = Stage(service, folder, shards, lease_table or f"sqlite:///{folder}/leases.db")
+        stage = Stage(service, folder, shards, place)
         try:
             yield stage
         finally:

@@ -120,7 +120,8 @@ def run(
         bool,
         typer.Option(
             "--json",
-            help="Print a line of JSON for each event: started, status, stopping, stopped, failed.",
+            help="Print a line of JSON for each event: started, status, waiting, stopping, "
+            "stopped, failed.",
         ),
     ] = False,
 ) -> None:
@@ -230,11 +231,16 @@ def _follow(
     grace_seconds: float,
 ) -> ExitCode:
     """Print what is going on until the run ends, by itself or by a signal."""
+    from shardline.leases.port import TableUnavailable
+
     told_at = time.monotonic()
     while running.running and not stopping.wait(_POLL_SECONDS):
         if time.monotonic() - told_at >= status_seconds:
             told_at = time.monotonic()
-            report.status(running.figures())
+            try:
+                report.status(running.figures())
+            except TableUnavailable as error:  # the workers wait for it too
+                report.no_status(str(error))
     asked = stopping.is_set()
     began = time.monotonic()
     stopped = running.stop(grace_seconds, leaving)

@@ -37,6 +37,9 @@ class Report(Protocol):
     def status(self, now: "Figures") -> None:
         """Report how it goes."""
 
+    def no_status(self, reason: str) -> None:
+        """Report why it is not known how it goes."""
+
     def stopping(self) -> None:
         """Report that a signal came. Called by a signal handler."""
 
@@ -70,6 +73,10 @@ class Prose:
         from shardline.consumer.status import line_of
 
         typer.echo(line_of(now), err=True)
+
+    def no_status(self, reason: str) -> None:
+        """Print one line."""
+        typer.echo(f"waiting: {reason}", err=True)
 
     def stopping(self) -> None:
         """Print that a signal came."""
@@ -105,6 +112,10 @@ class JsonLines:
     def status(self, now: "Figures") -> None:
         """Print every figure."""
         _print("status", **asdict(now))
+
+    def no_status(self, reason: str) -> None:
+        """Print the event."""
+        _print("waiting", reason=reason)
 
     def stopping(self) -> None:
         """Print that a signal came."""
