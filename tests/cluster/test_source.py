@@ -18,7 +18,6 @@ from tests.spark.test_resharding import (
 )
 from tests.spark.test_source import (
     test_a_bounded_read_is_in_order_through_a_reshard,
-    test_a_query_goes_on_where_the_token_of_a_stream_stands,
     test_aggregated_records_are_taken_apart_unless_told_not_to,
     test_available_now_ends_while_the_stream_reshards_and_goes_on,
     test_columns_and_a_batch_read_three_times,
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "test_a_bounded_read_is_in_order_through_a_reshard",
-    "test_a_query_goes_on_where_the_token_of_a_stream_stands",
     "test_aggregated_records_are_taken_apart_unless_told_not_to",
     "test_available_now_ends_while_the_stream_reshards_and_goes_on",
     "test_columns_and_a_batch_read_three_times",

@@ -43,7 +43,7 @@ def lease_place(table: str, folder: Path, request: pytest.FixtureRequest) -> Ite
     """Provide one of `TABLES`, empty."""
     match table:
         case "sqlite":
-            yield _sqlite(folder / "leases.db")
+            yield sqlite_place(folder / "leases.db")
         case "postgresql":
             database: Database = request.getfixturevalue("postgresql")
             with _postgresql(database.dsn) as place:
@@ -60,7 +60,9 @@ def on_tables(*tables: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("table", TABLES if EVERY_TABLE else tables)
 
 
-def _sqlite(path: Path) -> LeasePlace:
+def sqlite_place(path: Path) -> LeasePlace:
+    """Provide a table in a file, which goes away by being locked."""
+
     @contextmanager
     def away() -> Iterator[None]:
         with closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as connection:

@@ -16,6 +16,7 @@ from shardline.cli.demo.workers import Log, report_deliveries
 from shardline.core.promise import PromiseChecker, Verdict
 from shardline.local.service import Service
 from shardline.local.traffic import Traffic
+from tests.integration.lease_places import sqlite_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -145,9 +146,9 @@ class Stage:
 
 
 @contextmanager
-def stage_on(folder: Path, place: LeasePlace, *, shards: int = 4) -> Iterator[Stage]:
+def stage_on(folder: Path, place: LeasePlace | None = None, *, shards: int = 4) -> Iterator[Stage]:
     with Service(limits=True) as service:
-        stage = Stage(service, folder, shards, place)
+        stage = Stage(service, folder, shards, place or sqlite_place(folder / "leases.db"))
         try:
             yield stage
         finally:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from shardline.consumer.status import Figures, figures_of
-from shardline.core.leasing.runs import Run
+from shardline.core.leasing.runs import OldRuns, Run
 from shardline.errors import ConfigurationError, ShardlineError
 from shardline.leases.address import open_table
 from shardline.services.clock import boot_seconds
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _RENEW_SECONDS: Final = 5.0
+_OLD_RUNS_SECONDS: Final = 60.0
 _FIRST_PAUSE_SECONDS: Final = 1.0
 _LONGEST_PAUSE_SECONDS: Final = 30.0
 _HEALTHY_SECONDS: Final = 60.0
@@ -170,8 +171,21 @@ class RunningConsumer:
             self._stopping.wait(pause)
 
     def _renew(self) -> None:
+        """Renew the row of this run, and delete those of runs that are long over."""
+        old_runs, looked_at = OldRuns(self.run_id, self._job.times.abandon_seconds), float("-inf")
         while not self._stopping.wait(_RENEW_SECONDS):
             self._write(partial(self._table.write_run, self._run))
+            if boot_seconds() - looked_at >= _OLD_RUNS_SECONDS:
+                looked_at = boot_seconds()
+                self._delete(old_runs)
+
+    def _delete(self, old_runs: OldRuns) -> None:
+        try:
+            runs = self._table.read_runs(self._job.app)
+            for run in old_runs.observe(runs, boot_seconds(), datetime.now(UTC)):
+                self._table.delete_run(run)
+        except ShardlineError as error:
+            logger.warning("the rows of old runs could not be deleted: %s", error)
 
     def _mark_stopping(self) -> None:
         self._stopping.set()

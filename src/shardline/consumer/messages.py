@@ -35,6 +35,8 @@ class StartPipeline:
     as_of: datetime | None = None
     parked: frozenset[str] = frozenset()
     """Keys whose records go to the dead letters until they are redriven."""
+    suspected: bool = False
+    """Work began here before and ended without an acknowledgement: say soon if nothing is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,20 @@ class Acknowledged:
 
 
 @dataclass(frozen=True, slots=True)
+class ConsumerCalled:
+    """The consumer is about to be called; sent until a pipeline's first acknowledgement."""
+
+    key: PipelineKey
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerReturned:
+    """No call of the consumer that was reported is at hand any more."""
+
+    key: PipelineKey
+
+
+@dataclass(frozen=True, slots=True)
 class KeyParked:
     """A record of this key was written to the dead letters; later ones of the key follow it.
 
@@ -135,6 +151,8 @@ class PipelineFailed:
 
     key: PipelineKey
     reason: str
+    counted: bool = True
+    """False if it died for no fault of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +196,8 @@ class Pulse:
 
 FromRunner = (
     Acknowledged
+    | ConsumerCalled
+    | ConsumerReturned
     | KeyParked
     | GapFound
     | ShardProcessed

@@ -20,6 +20,8 @@ from shardline.consumer.gap_watch import GapWatch
 from shardline.consumer.lanes import Watermark
 from shardline.consumer.messages import (
     Acknowledged,
+    ConsumerCalled,
+    ConsumerReturned,
     GapFound,
     PipelineFailed,
     PipelineFinished,
@@ -136,6 +138,8 @@ class Pipeline:
         self._watermark = Watermark[Chunk]()
         self._queues: list[deque[_Part]] = [deque() for _ in range(self.lanes)]
         self._busy_lanes = 0
+        self._acknowledged = self._called = False
+        """Whether anything was acknowledged, and before that: whether the consumer is called."""
 
     # --- what the runner says -------------------------------------------------------------------
 
@@ -266,10 +270,26 @@ class Pipeline:
         """Report now and then that nothing unread was there: a later gap is measured from it."""
         now = self._clock()
         if self._quiet_since is None:
+            due = self._start.suspected and not self._acknowledged
+        else:
+            due = now - self._quiet_since >= _QUIET_SECONDS
+        if due or self._quiet_since is None:
             self._quiet_since = now
-        elif now - self._quiet_since >= _QUIET_SECONDS:
-            self._quiet_since = now
-            self._send(Acknowledged(self.key, self._position, as_of, 0))
+        if due:
+            self._acknowledge(as_of, 0)
+
+    def _acknowledge(self, as_of: datetime | None, lag_ms: int | None) -> None:
+        self._acknowledged = True
+        self._send(Acknowledged(self.key, self._position, as_of, lag_ms))
+
+    def _report_call(self, *, called: bool) -> None:
+        """Report whether the consumer is called: if this process dies meanwhile, that counts.
+
+        One that acknowledged something has shown that it works, and reports no more.
+        """
+        if called != self._called and not self._acknowledged:
+            self._called = called
+            self._send((ConsumerCalled if called else ConsumerReturned)(self.key))
 
     # --- delivering -----------------------------------------------------------------------------
 
@@ -277,7 +297,9 @@ class Pipeline:
         """Start the consumer, deliver chunk by chunk, and end, release or halt the shard."""
         consumer, shard_id = self._consumer, self.key.shard_id
         try:
+            self._report_call(called=True)
             yield partial(consumer.shard_started, shard_id, Fence(self.key.epoch, 0))
+            self._report_call(called=False)
             while (yield from self._deliver_next()):
                 pass
             while self._lanes_at_work() and not self.stopped:
@@ -360,7 +382,7 @@ class Pipeline:
         try:
             outcome = yield from relayed(
                 self._delivery.deliver_steps(part.records),
-                outgoing=self._require_not_finishing,
+                outgoing=self._outgoing,
                 after_pause=self._require_not_finishing,
             )
         except _Finishing:
@@ -380,7 +402,7 @@ class Pipeline:
         reached = self._watermark.acknowledged(part.ticket)
         if reached is not None:
             self._position = reached.after
-            self._send(Acknowledged(self.key, reached.after, reached.as_of, reached.lag_ms))
+            self._acknowledge(reached.as_of, reached.lag_ms)
         self.wake_reader()
 
     def _cancelled(self) -> bool:
@@ -395,6 +417,11 @@ class Pipeline:
         if not self.stopped:
             self.stop()
             self._send(PipelineFailed(self.key, "its lease could not be renewed in time"))
+
+    def _outgoing(self, step: Call | Pause) -> Call | Pause:
+        if self.lanes == 1 or not isinstance(step, Pause):  # other lanes may be in a call
+            self._report_call(called=not isinstance(step, Pause))
+        return self._require_not_finishing(step)
 
     def _require_not_finishing(self, step: Call | Pause) -> Call | Pause:
         """Raise between two tries if another worker waits: the next try is that worker's."""

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from shardline.consumer.messages import (
     Acknowledged,
+    ConsumerCalled,
+    ConsumerReturned,
     FinishPipeline,
     GapFound,
     KeyIsParked,
@@ -115,6 +117,8 @@ class Worker:
         self._blocked = False
         self._running: dict[PipelineKey, StartPipeline] = {}
         self._finishing: set[PipelineKey] = set()
+        self._called: set[PipelineKey] = set()
+        """Pipelines without an acknowledgement that are in a call of the consumer."""
         self._valid_until = float("-inf")
 
     # --- what coordinators decide ----------------------------------------------------------------
@@ -123,8 +127,11 @@ class Worker:
         """Start a pipeline, after the runner has heard until when its lease is valid."""
         if self._leaving:
             return  # released with the rest, a moment later
-        message = StartPipeline(key, lease.checkpoint, lease.as_of, self._parked(key))
+        message = StartPipeline(
+            key, lease.checkpoint, lease.as_of, self._parked(key), lease.suspected
+        )
         self._running[key] = message  # a runner that is started later gets it then
+        self._called.intersection_update(self._running)
         self._send_validity()
         self.send(message)
 
@@ -202,7 +209,12 @@ class Worker:
 
     def _report(self, message: FromRunner) -> None:
         match message:
+            case ConsumerCalled(key):
+                self._called.add(key)
+            case ConsumerReturned(key):
+                self._called.discard(key)
             case Acknowledged(key, position, as_of, lag_ms):
+                self._called.discard(key)
                 self._rates.acknowledged(key, lag_ms)
                 self._coordinator(key).checkpoint(key.shard_id, key.epoch, position, as_of, lag_ms)
             case ShardProcessed(key):
@@ -219,9 +231,9 @@ class Worker:
                 self._running.pop(key, None)
                 logger.error("%s is halted: %s", key.shard_id, reason)
                 self._coordinator(key).halt(key.shard_id, key.epoch, reason)
-            case PipelineFailed(key):
+            case PipelineFailed(key, _, counted):
                 self._running.pop(key, None)
-                self._coordinator(key).restart(key.shard_id, key.epoch)
+                self._coordinator(key).restart(key.shard_id, key.epoch, counted=counted)
             case PipelineStalled(key, seconds):
                 self._running.pop(key, None)
                 reason = f"its consumer did not return for {seconds:.0f} s"
@@ -250,7 +262,10 @@ class Worker:
             self.coordinators[stream_name].summarize(summary)
 
     def _replace_runner(self, what: str) -> Steps[None]:
-        """Take every lease anew after the runner is gone: no epoch is worked under twice."""
+        """Take every lease anew after the runner is gone: no epoch is worked under twice.
+
+        That counts as a failure only in the shards whose consumer was called at that moment.
+        """
         runner, self._runner, self._blocked = self._runner, None, False
         logger.error("the process that runs the consumer %s; starting another", what)
         if runner is not None:
@@ -258,7 +273,9 @@ class Worker:
         healthy = self._clock() - self._runner_started_at > _HEALTHY_SECONDS
         self._restarts = 1 if healthy else self._restarts + 1
         for key in sorted(self._running):
-            self.handle(PipelineFailed(key, f"the process that ran its consumer {what}"))
+            reason = f"the process that ran its consumer {what}"
+            self.handle(PipelineFailed(key, reason, counted=key in self._called))
+        self._called.clear()
 
     def _leave(self) -> Steps[None]:
         """Let every pipeline finish the delivery at hand, then give the leases back."""

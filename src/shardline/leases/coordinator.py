@@ -155,12 +155,13 @@ class Coordinator:
         self._report(e.ShardFinished(shard_id, epoch))
         self._wake("rows")
 
-    def restart(self, shard_id: str, epoch: int) -> None:
+    def restart(self, shard_id: str, epoch: int, *, counted: bool = True) -> None:
         """Report that work ended by itself: the lease is taken anew, then work starts again.
 
-        It counts as a start without success; after `LeaseTimes.most_starts` the shard is halted.
+        If it is counted, it is a start without success; after `LeaseTimes.most_starts` of them the
+        shard is halted.
         """
-        self._report(e.ShardRestarted(shard_id, epoch))
+        self._report(e.ShardRestarted(shard_id, epoch, counted))
         self._wake("rows")
 
     def give_up(self, shard_id: str, epoch: int, reason: str) -> None:

@@ -10,6 +10,8 @@ import pytest
 
 from shardline.consumer.messages import (
     Acknowledged,
+    ConsumerCalled,
+    ConsumerReturned,
     GapFound,
     PipelineBlocked,
     PipelineFailed,
@@ -369,3 +371,27 @@ def test_memory_is_bounded_for_all_pipelines_together() -> None:
         stage.start(shard_id)
     stage.run(10)
     assert stage.reads <= 5
+
+
+def test_a_suspected_shard_without_records_says_at_once_that_nothing_is_wrong() -> None:
+    stage = Stage(shards=2)
+    first, second = stage.shard_ids
+    suspected = stage.start(first, suspected=True)
+    stage.start(second)
+    stage.run()
+    assert [report.key for report in stage.reports(Acknowledged)] == [suspected]
+
+
+def test_calls_of_the_consumer_are_reported_until_something_is_acknowledged() -> None:
+    stage = Stage()
+    Keeping.fails = lambda batch: batch.fence.delivery == 1
+    put(stage, 0, 2)
+    key = stage.start(stage.shard_ids[0])
+    stage.run()
+    put(stage, 2, 4)
+    stage.run()
+    called, returned = ConsumerCalled(key), ConsumerReturned(key)
+    reports = stage.reports(ConsumerCalled, ConsumerReturned, Acknowledged)
+    assert reports[:5] == [called, returned, called, returned, called]
+    assert all(isinstance(report, Acknowledged) for report in reports[5:])
+    assert stage.processed()[-2:] == numbers(2, 4)

@@ -9,6 +9,8 @@ import pytest
 
 from shardline.consumer.messages import (
     Acknowledged,
+    ConsumerCalled,
+    ConsumerReturned,
     FinishPipeline,
     KeyIsParked,
     KeyParked,
@@ -73,12 +75,12 @@ class Leases:
         return frozenset({"parked"})
 
     def __getattr__(self, name: str) -> Any:
-        def called(*arguments: Any) -> None:
+        def called(*arguments: Any, **named: Any) -> None:
             if self.lost:
                 raise LeaseLost("another worker has it")
             if self.full and name == "park":
                 raise TooManyParkedKeys("no room")
-            self.calls.append((name, *arguments))
+            self.calls.append((name, *arguments, *named.items()))
 
         return called
 
@@ -165,7 +167,7 @@ def test_a_renewal_prolongs_what_the_runner_may_do(stage: Stage) -> None:
         (ShardProcessed(KEY), ("complete", "shard-1", 7)),
         (PipelineFinished(KEY), ("finish", "shard-1", 7)),
         (PipelineHalted(KEY, "no"), ("halt", "shard-1", 7, "no")),
-        (PipelineFailed(KEY, "no"), ("restart", "shard-1", 7)),
+        (PipelineFailed(KEY, "no"), ("restart", "shard-1", 7, ("counted", True))),
         (PipelineStalled(KEY, 9), ("give_up", "shard-1", 7, "its consumer did not return for 9 s")),
         (KeyParked(KEY, "ann", "letter"), ("park", "shard-1", 7, "ann", "letter")),
     ],
@@ -184,7 +186,9 @@ def test_a_runner_in_which_a_call_that_was_given_up_blocks_its_shard_is_replaced
     stage.links[0].received.append(PipelineBlocked(KEY))
     stage.run(8)
     assert len(stage.links) == 2
-    assert ("restart", "shard-1", 7) in stage.leases.calls, "taken anew: under another epoch"
+    assert ("restart", "shard-1", 7, ("counted", False)) in stage.leases.calls, (
+        "taken anew: under another epoch"
+    )
 
 
 @pytest.mark.case("W-02")
@@ -214,7 +218,7 @@ def test_a_runner_that_is_gone_is_replaced_and_its_leases_are_taken_anew(
     else:
         stage.now += 31
     stage.run(3)
-    assert ("restart", "shard-1", 7) in stage.leases.calls
+    assert ("restart", "shard-1", 7, ("counted", False)) in stage.leases.calls
     assert stage.links[0].killed
     again = PipelineKey("orders", "shard-1", 8)
     stage.work.start("shard-1", 8, Held(8, TRIM_HORIZON, None, finishing=False))
@@ -222,6 +226,26 @@ def test_a_runner_that_is_gone_is_replaced_and_its_leases_are_taken_anew(
     assert stage.pauses
     starts = [m for m in stage.links[1].sent if isinstance(m, StartPipeline)]
     assert [start.key for start in starts] == [again]  # sent though the runner came later
+
+
+@pytest.mark.case("X-30")
+@pytest.mark.parametrize(
+    ("messages", "counted"),
+    [
+        ([], False),
+        ([ConsumerCalled(KEY)], True),
+        ([ConsumerCalled(KEY), ConsumerReturned(KEY)], False),
+        ([ConsumerCalled(KEY), Acknowledged(KEY, TRIM_HORIZON, None, 0)], False),
+    ],
+)
+def test_the_death_of_a_runner_counts_for_the_shards_whose_consumer_was_called(
+    stage: Stage, messages: list[FromRunner], counted: bool
+) -> None:
+    stage.links[0].received.extend(messages)
+    stage.run(len(messages) + 1)
+    stage.links[0].gone = True
+    stage.run(3)
+    assert ("restart", "shard-1", 7, ("counted", counted)) in stage.leases.calls
 
 
 @pytest.mark.req("K-51")

@@ -176,6 +176,35 @@ def test_a_lone_worker_takes_a_shard_that_it_gave_up_after_a_while() -> None:
     assert worker.held()["s0"].epoch == epoch + 1
 
 
+def test_a_shard_that_was_given_up_is_not_asked_for() -> None:
+    stage = Stage(shards=3)
+    worker, other = stage.worker("a"), stage.worker("b")
+    stage.let_pass(15)
+    if len(worker.held()) == 1:
+        worker, other = other, worker
+    given_up = worker.held()
+    for shard_id, lease in given_up.items():
+        worker.give_up(shard_id, lease.epoch, "its consumer hangs")
+    asked: set[str] = set()
+    for _ in range(int(stage.times.avoid_seconds) - 1):
+        stage.let_pass(1)
+        asked.update(i for beat in stage.table.read_heartbeats(*SPACE) for i in beat.asks)
+    assert len(given_up) == 2
+    assert given_up.keys() <= other.held().keys()
+    assert asked.isdisjoint(given_up)
+
+
+def test_work_that_ends_for_no_fault_of_its_own_is_never_halted() -> None:
+    stage = Stage(shards=1, most_starts=3)
+    worker = stage.worker("a")
+    for _ in range(6):
+        stage.let_pass(1)
+        worker.restart("s0", worker.held()["s0"].epoch, counted=False)
+    stage.let_pass(2)
+    row = stage.rows()["s0"]
+    assert (row.starts, row.halted, row.epoch) == (1, "", worker.held()["s0"].epoch)
+
+
 @pytest.mark.req("K-25")
 def test_work_that_ended_by_itself_is_started_again_under_a_new_epoch() -> None:
     stage, notes = Stage(shards=1), Notes()

@@ -185,6 +185,8 @@ class ShardRestarted:
 
     shard_id: str
     epoch: int
+    counted: bool = True
+    """False if it ended for no fault of this shard: it counts as no start without success."""
 
 
 @dataclass(frozen=True, slots=True)

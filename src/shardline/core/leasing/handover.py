@@ -13,7 +13,7 @@ from zlib import crc32
 from shardline.core.leasing.shares import Load, givers, may_give, wanted_from_others
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Collection, Container, Sequence
 
     from shardline.core.leasing.ledger import Ledger
     from shardline.core.leasing.peers import Peers
@@ -41,14 +41,24 @@ class Handovers:
         return self._short_since is not None
 
     def ask(
-        self, ledger: Ledger, peers: Peers, loads: Sequence[Load], level: int, now: float
+        self,
+        ledger: Ledger,
+        peers: Peers,
+        loads: Sequence[Load],
+        level: int,
+        now: float,
+        avoided: Collection[str] = (),
     ) -> None:
-        """Ask for what is missing to the share; drop asks that are answered or not needed."""
+        """Ask for what is missing to the share; drop asks that are answered or not needed.
+
+        Those in `avoided` are not asked for.
+        """
         mine = next(load for load in loads if load.worker == self._me)
         richer = {load.worker for load in loads if load.held >= mine.held + 2}
         for shard_id, asked_at in list(self.asked_at.items()):
             impatient = now - asked_at > self._patience_seconds
-            if impatient or not self._open(shard_id, ledger, richer):
+            wanted_no_more = impatient or shard_id in avoided
+            if wanted_no_more or not self._open(shard_id, ledger, richer):
                 del self.asked_at[shard_id]
         others = [load for load in loads if load.worker != self._me]
         wanted = wanted_from_others(mine, others, level)
@@ -66,7 +76,7 @@ class Handovers:
         spoken_for = {i for beat in peers.live() for i in beat.asks}
         for giver in givers(loads, level, self._me)[:count]:
             ids = ledger.owned.get(giver, set()) & ledger.leasable
-            choice = ids - spoken_for - self.asked_at.keys()
+            choice = ids - spoken_for - self.asked_at.keys() - set(avoided)
             if choice:
                 self.asked_at[min(choice, key=self._preference)] = now
 

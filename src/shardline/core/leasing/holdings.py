@@ -30,6 +30,8 @@ class Held:
     """True if nothing new may begin: report when nothing runs in the shard."""
     parked: frozenset[str] = frozenset()
     """The keys whose records go to the dead letters."""
+    suspected: bool = False
+    """True if work began here before and ended without an acknowledgement."""
 
 
 class Stage(Enum):
@@ -67,6 +69,8 @@ class Holding:
     """When work reported that it processed the shard to its end."""
     failed: str = ""
     """Why the work ended badly: the lease is given up, or taken anew."""
+    counted: bool = True
+    """True if a failure counts as a start without success."""
     given_up: bool = False
     halted: bool = False
 

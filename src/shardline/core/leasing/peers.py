@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from shardline.core.leasing.rows import Heartbeat
 
@@ -75,6 +75,11 @@ class Peers:
         """Return true if a worker leaves or has left: it releases what it owned."""
         observed = self._observed.get(worker)
         return observed is not None and (observed.beat is None or observed.beat.leaving)
+
+    def of_departed(self, owned: Mapping[str | None, Iterable[str]]) -> list[str]:
+        """Return the shards whose owner has left, as far as is known: they were released."""
+        owners = [o for o in owned if o and o != self._me and self.departed(o)]
+        return sorted(i for owner in owners for i in owned[owner])
 
     def live(self) -> list[Heartbeat]:
         """Return the heartbeats of the others that live and stay, in the order of their names."""

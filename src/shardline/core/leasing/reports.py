@@ -30,8 +30,8 @@ def apply_report(event: e.Report, holding: Holding, row: LeaseRow, now: float) -
         case e.ShardFinished():
             if holding.stage is Stage.FINISHING:
                 holding.stage = Stage.FINISHED
-        case e.ShardRestarted(shard_id):
-            holding.failed = "work ended by itself"
+        case e.ShardRestarted(shard_id, _, counted):
+            holding.failed, holding.counted = "work ended by itself", counted
             return f"work on {shard_id} ended by itself"
         case e.ShardGivenUp(shard_id, _, reason):
             holding.failed, holding.given_up = reason, True

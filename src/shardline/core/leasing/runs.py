@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
+
+_KEPT: Final = timedelta(days=3)
+"""A row is kept for this long at least: a task that starts late finds that its run has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +73,26 @@ class RunObserver:
             self.state = RunState.ABANDONED
         else:
             self.state = RunState.RUNNING
+
+
+class OldRuns:
+    """Finds the runs that are over, among all runs of an app, for the launcher of one of them.
+
+    No row says when its run ended. A run is over if it began days ago and its row stood still for
+    longer than its workers go on without a launcher, on the observer's own clock.
+    """
+
+    def __init__(self, run_id: str, abandon_seconds: float) -> None:
+        self._run_id = run_id
+        self._silent_seconds = 2 * abandon_seconds
+        self._since: dict[str, tuple[int, float]] = {}
+        """How often each run was renewed, and since when that has not changed."""
+
+    def observe(self, runs: Iterable[Run], now: float, today: datetime) -> list[Run]:
+        """Take in all rows as just read; return those to delete."""
+        old = [r for r in runs if r.run_id != self._run_id and today - r.created_at > _KEPT]
+        before, self._since = self._since, {}
+        for run in old:
+            renewed, since = before.get(run.run_id, (run.renewed, now))
+            self._since[run.run_id] = (run.renewed, since if renewed == run.renewed else now)
+        return [r for r in old if now - self._since[r.run_id][1] > self._silent_seconds]

@@ -95,7 +95,7 @@ class Saves:
 
     def _take_anew(self, row: LeaseRow, new: LeaseRow, holding: Holding) -> Take | Save:
         """Return the take of a lease whose work was stopped; a failure counts as a start."""
-        starts = new.starts + bool(holding.failed)
+        starts = new.starts + (bool(holding.failed) and holding.counted)
         if starts >= self._times.most_starts:
             return Save(one_write(halted(new, too_many_starts(new)), row), row)
         again = taken(new, self._owner, self._ledger.epoch_of_parents(row), counted=starts)

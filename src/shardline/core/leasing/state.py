@@ -207,7 +207,7 @@ class LeaseState:
         return self._known.wanted(
             asked=self._handovers.asked_at,
             missing=self.ledger.missing(),
-            departed=self._of_departed(),
+            departed=self.peers.of_departed(self.ledger.owned),
             mine=self.mine,
             unproven=self.ledger.unproven,
             awaited=self.ledger.awaited,
@@ -215,7 +215,7 @@ class LeaseState:
 
     def must_scan(self) -> bool:
         """Return true if reading all rows is worth it: many may have changed, or a share lacks."""
-        too_many, departed = self._known.too_many, self._of_departed()
+        too_many, departed = self._known.too_many, self.peers.of_departed(self.ledger.owned)
         return too_many(self.ledger.missing()) or too_many(departed) or self._handovers.short
 
     def listing_due_at(self, now: float) -> float:
@@ -433,10 +433,11 @@ class LeaseState:
             i for i in self._free.since
             if any(p in holdings.completed_here for p in ledger.rows[i].parents)
         }  # fmt: skip
-        chosen = self._free.mine(ledger, peers, now, first=heirs, avoided=holdings.avoided(now))
+        avoided = holdings.avoided(now)
+        chosen = self._free.mine(ledger, peers, now, first=heirs, avoided=avoided)
         if not chosen:
             loads, level = self._free.loads(ledger, peers)
-            self._handovers.ask(ledger, peers, loads, level.level, now)
+            self._handovers.ask(ledger, peers, loads, level.level, now, avoided)
             return
         read: Instruction | None = self._known.read_before_taking(self._free.since)
         owners = (ledger.rows[i].lease_owner for i in chosen)
@@ -478,11 +479,6 @@ class LeaseState:
         before = now - _UNBELIEVED_LEASES * self.times.lease_seconds
         for shard_id in disbelieve_ends(self.holdings, self.ledger.listing, before):
             self.log.write(now, f"{shard_id} is listed open after its end: reading on")
-
-    def _of_departed(self) -> list[str]:
-        """Return the shards whose owner has left, as far as is known: they were released."""
-        owners = [o for o in self.ledger.owned if o and o != self.owner and self.peers.departed(o)]
-        return sorted(i for owner in owners for i in self.ledger.owned[owner])
 
     def _promise(self) -> None:
         at_work = {i for i, h in self.holdings.by_shard.items() if h.stage in AT_WORK}

@@ -79,4 +79,5 @@ class WorkerCalls:
             holding.as_of or row.as_of,
             finishing=holding.stage in {Stage.FINISHING, Stage.FINISHED},
             parked=holding.parked or frozenset(),
+            suspected=row.starts > 1,
         )
