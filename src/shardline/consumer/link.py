@@ -62,12 +62,12 @@ class Channel:
 class RunnerProcess:
     """A runner in a child process, never forked: it inherits nothing but the module path."""
 
-    def __init__(self) -> None:
-        """Start the process. It imports what it needs, and waits for its job."""
+    def __init__(self, path: list[str]) -> None:
+        """Start the process. It imports what it needs from `path`, and waits for its job."""
         ours, theirs = socket.socketpair()
         with theirs:
             program = (
-                f"import sys; sys.path[:] = {sys.path!r}; "
+                f"import sys; sys.path[:] = {path!r}; "
                 f"from shardline.consumer.link import main; "
                 f"main({theirs.fileno()}, {os.getpid()})"
             )
@@ -113,12 +113,13 @@ class RunnerProcesses:
     in a thread that lives as long as the worker: Linux ends the process with that thread.
     """
 
-    def __init__(self) -> None:
-        self._ahead: RunnerProcess | None = RunnerProcess()
+    def __init__(self, path: list[str] | None = None) -> None:
+        self._path = path or sys.path
+        self._ahead: RunnerProcess | None = RunnerProcess(self._path)
 
     def make(self, job: Job) -> RunnerProcess:
         """Return a runner that has its job."""
-        runner, self._ahead = self._ahead or RunnerProcess(), None
+        runner, self._ahead = self._ahead or RunnerProcess(self._path), None
         runner.take(job)
         return runner
 

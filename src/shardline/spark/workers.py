@@ -15,6 +15,7 @@ import sys
 import threading
 import uuid
 from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Final
 
 from shardline.consumer.launch import RunningConsumer
@@ -109,7 +110,7 @@ def keep_in_task(job: Job, index: int, attempt: int) -> Iterator[str]:
 
     def run() -> None:
         try:
-            runners = RunnerProcesses()
+            runners = RunnerProcesses(_path_of_runners())
             from shardline.consumer.keeper import keep  # its imports take as long as the runner's
 
             keep(job, index, attempt, runners=runners)
@@ -122,6 +123,20 @@ def keep_in_task(job: Job, index: int, attempt: int) -> Iterator[str]:
         worker.join(_SIGN_SECONDS)
         yield ""
     yield from failures
+
+
+def _path_of_runners() -> list[str]:
+    """Return this task's module path, with an installed pyspark before Spark's own archive of it.
+
+    A runner unpickles its consumer with a module of pyspark. The archive holds no compiled code,
+    and takes a second to import.
+    """
+    try:
+        same = version("pyspark") == sys.modules["pyspark"].__version__
+    except (PackageNotFoundError, KeyError):
+        same = False
+    archives = [place for place in sys.path if same and place.endswith("pyspark.zip")]
+    return [place for place in sys.path if place not in archives] + archives
 
 
 def _in_arrow(
