@@ -10,7 +10,6 @@ import pytest
 from shardline import Model, key
 from shardline.core.fences import Fence
 from shardline.core.promise import PromiseChecker, RecordRef
-from shardline.spark import item_schema
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,6 +94,7 @@ def test_order_through_branching_shards_and_a_restart(
         assert checker.verdict().require().lost == 0
 
 
+@pytest.mark.req("P-05")
 def test_images_are_the_service_s_own_json_and_deletes_say_by_whom(
     service: Service, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -107,9 +107,14 @@ def test_images_are_the_service_s_own_json_and_deletes_say_by_whom(
     tables.put_change("users", keys, old=old, new=new)
     tables.put_change("users", keys, old=new, by_ttl=True)
     rows = [row for batch in run(load(spark, service), tmp_path / "text") for row in batch]
-    for schema in ("id STRING, age INT, tags ARRAY<STRING>", item_schema(User)):
-        typed = load(spark, service, itemSchema=schema)
-        batches = run(typed, tmp_path / f"typed-{len(schema)}")
+    for number, option in enumerate(
+        (
+            {"itemSchema": "id STRING, age INT, tags ARRAY<STRING>"},
+            {"model": f"{__name__}:User"},
+        )
+    ):
+        typed = load(spark, service, **option)
+        batches = run(typed, tmp_path / f"typed-{number}")
         images = [row.newImage for batch in batches for row in batch]
         assert images[:2] == [("ann", 41, None), ("ann", 42, ["a", "b"])]
         assert images[2] is None

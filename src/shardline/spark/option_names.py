@@ -19,9 +19,9 @@ KINESIS_SINK: Final = "kinesis (to write)"
 _ACCESS: Final = ("region", "endpointUrl", "roleArn", "externalId", "profile")
 _SHARED: Final = (
     *_ACCESS,
-    "startingPosition", "endingPosition", "failOnDataLoss",
+    "startingPosition", "endingPosition", "shardId", "failOnDataLoss",
     "maxRecordsPerBatch", "maxBytesPerBatch", "maxRecordsPerShard",
-    "minRecordsPerBatch", "maxTriggerDelay", "shardsPerTask",
+    "minRecordsPerBatch", "maxTriggerDelay", "shardsPerTask", "order",
 )  # fmt: skip
 NAMES: Final = {
     KINESIS: (
@@ -33,7 +33,7 @@ NAMES: Final = {
         "strayRecords",
         *_SHARED,
     ),
-    DYNAMODB_STREAMS: ("tableName", "streamARN", "itemSchema", *_SHARED),
+    DYNAMODB_STREAMS: ("tableName", "streamARN", "itemSchema", "model", *_SHARED),
     KINESIS_SINK: (
         "streamName",
         "streamARN",
@@ -46,6 +46,8 @@ NAMES: Final = {
 
 ALIASES: Final = {
     "initialposition": "startingPosition",
+    "startingtimestamp": "startingPosition",
+    "endingtimestamp": "endingPosition",
     "endpoint": "endpointUrl",
     "stsrolearn": "roleArn",
     "awsstsrolearn": "roleArn",

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from shardline.core.offsets import Offset
 from shardline.core.planning.limits import Settings
 from shardline.core.positions import LATEST, TRIM_HORIZON, AtTime, Position
 from shardline.errors import ConfigurationError, InvalidPosition
 from shardline.services.access import Access
 from shardline.services.cbor_client import WIRES
+from shardline.services.connection import connect
 from shardline.spark.driver.tokens import offset_of_token
+from shardline.spark.item_model import model_named
+from shardline.spark.item_schema import item_schema
 from shardline.spark.option_names import DYNAMODB_STREAMS, by_our_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from shardline.core.offsets import Offset
+    from shardline.services.port import StreamService
 
 _TRUTH: Final = {"true": True, "false": False}
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -35,6 +39,28 @@ class Connection:
     address: str
     access: Access = field(default_factory=Access)
     wire: str = "json"
+    table: str | None = None
+    """The table that the user named, where the address is that of one of its streams."""
+
+    @property
+    def name(self) -> str:
+        """The stream or table as the user named it."""
+        return self.table or self.address.partition("://")[2]
+
+    def may_be_replaced(self, arn: str) -> bool:
+        """Return true if a stream is one of the table, which may have others."""
+        return self.address.startswith("dynamodb://") and f":table/{self.name}/stream/" in arn
+
+    def to(self, arn: str | None) -> Connection:
+        """Return the connection to one of the table's streams; for any other, to the same."""
+        if arn is None or not self.may_be_replaced(arn):
+            return self
+        access = replace(self.access, region=None)  # that of the ARN
+        return Connection(f"dynamodb://{arn}", access, self.wire, self.name)
+
+    def connect(self) -> StreamService:
+        """Return the stream; nothing is sent yet."""
+        return connect(self.address, self.access, wire=self.wire)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +68,8 @@ class Options:
     """What a query asked for. It travels to the executors, so it never holds a secret."""
 
     format: str
-    connection: Connection
+    connections: tuple[Connection, ...]
+    """One for each stream."""
     start: Position
     resume: Offset | None
     """Where a token stands, if that is the start."""
@@ -58,18 +85,29 @@ class Options:
     """None: it follows from the number of shards and cores."""
     deaggregate: bool
     verify_checksums: bool
+    total_order: bool
+    """Merge all shards of a batch into one partition."""
     drops_strays: bool
     """Leave out aggregated records that were written into the wrong shard."""
     item_schema: str | None
+    shards: frozenset[str] | None
+    """The shards of a bounded read; None: all."""
+
+    @property
+    def first_offset(self) -> Offset:
+        """The offset of a new query, in each of its streams."""
+        return self.resume or Offset(self.start)
 
     def settings(self, *, finds_times: bool) -> Settings:
-        """Return what a planner needs to know of them."""
+        """Return what the planner of one stream needs to know of them."""
+        streams = len(self.connections)
+        most_bytes = self.max_bytes_per_batch
         return Settings(
             finds_times=finds_times,
             fail_on_data_loss=self.fail_on_data_loss,
-            max_bytes=self.max_bytes_per_batch,
+            max_bytes=None if most_bytes is None else max(1, most_bytes // streams),
             max_records_per_shard=self.max_records_per_shard,
-            min_records=self.min_records_per_batch,
+            min_records=-(-self.min_records_per_batch // streams),
             max_delay_seconds=self.max_trigger_delay_seconds,
         )
 
@@ -79,13 +117,13 @@ def read_options(format_name: str, given: Mapping[str, str]) -> Options:
     values = OptionValues(by_our_names(format_name, given))
     start = (values.get("startingPosition") or "").strip()
     token = start.startswith("{") and "at_timestamp" not in start.lower()
-    return Options(
+    access, wire = read_access(values), values.get_as("wire", _choice(*WIRES), "json")
+    addresses = read_addresses(format_name, values)
+    if token and len(addresses) > 1:
+        raise ConfigurationError("option startingPosition: a token is of one stream, name that one")
+    options = Options(
         format=format_name,
-        connection=Connection(
-            read_address(format_name, values),
-            read_access(values),
-            wire=values.get_as("wire", _wire, "json"),
-        ),
+        connections=tuple(Connection(address, access, wire) for address in addresses),
         start=_LATEST if token else values.get_as("startingPosition", read_position, _LATEST),
         resume=values.get_as("startingPosition", _resume, None) if token else None,
         end=values.get_as("endingPosition", read_position, None),
@@ -100,9 +138,14 @@ def read_options(format_name: str, given: Mapping[str, str]) -> Options:
         shards_per_task=values.get_as("shardsPerTask", _positive, None),
         deaggregate=values.get_as("deaggregate", _truth, True),
         verify_checksums=values.get_as("verifyChecksums", _truth, True),
-        drops_strays=values.get_as("strayRecords", _drops, False),
-        item_schema=values.get("itemSchema"),
+        total_order=values.get_as("order", _choice("shard", "total"), "shard") == "total",
+        drops_strays=values.get_as("strayRecords", _choice("deliver", "drop"), "deliver") == "drop",
+        item_schema=_item_schema(values),
+        shards=values.get_as("shardId", _names, None),
     )
+    if options.max_records_per_batch < len(addresses):
+        raise ConfigurationError("option maxRecordsPerBatch: less than one record of each stream")
+    return options
 
 
 def read_position(text: str) -> Position:
@@ -169,11 +212,21 @@ def read_access(values: OptionValues) -> Access:
 
 
 def read_address(format_name: str, values: OptionValues, verb: str = "read") -> str:
-    """Return the address of the stream that the options name."""
+    """Return the address of the one stream that the options name."""
+    addresses = read_addresses(format_name, values, verb)
+    if len(addresses) > 1:
+        raise ConfigurationError(f"the options name several streams: one query {verb}s one stream")
+    return addresses[0]
+
+
+def read_addresses(format_name: str, values: OptionValues, verb: str = "read") -> tuple[str, ...]:
+    """Return the addresses of the streams that the options name."""
     scheme, noun = ("kinesis", "streamName")
     if format_name == DYNAMODB_STREAMS:
         scheme, noun = ("dynamodb", "tableName")
     name, arn = values.get(noun), values.get("streamARN")
+    if not name and not arn and values.get("model"):
+        name = values.get_as("model", _table_of, None)
     if name and arn:
         raise ConfigurationError(f"give {noun} or streamARN, not both")
     if not name and not arn:
@@ -181,13 +234,32 @@ def read_address(format_name: str, values: OptionValues, verb: str = "read") -> 
             f"say {'what' if verb == 'read' else 'where'} to {verb}: "
             f'.option("{noun}", …) or .option("streamARN", …)'
         )
-    text = name or arn or ""
-    if "," in text:
+    names = [each.strip() for each in (name or arn or "").split(",")]
+    if not all(names) or len(set(names)) < len(names):
         raise ConfigurationError(
-            f"{noun if name else 'streamARN'} names several streams: one query {verb}s one "
-            f"stream; {'load each and union them' if verb == 'read' else 'write to each'}"
+            f"option {noun if name else 'streamARN'}: write each stream once, as in a,b"
         )
-    return f"{scheme}://{text}"
+    return tuple(f"{scheme}://{each}" for each in names)
+
+
+def _item_schema(values: OptionValues) -> str | None:
+    if values.get("model") and values.get("itemSchema"):
+        raise ConfigurationError("give model or itemSchema, not both")
+    written = values.get("itemSchema")
+    return values.get_as("model", lambda path: item_schema(model_named(path)), written)
+
+
+def _table_of(path: str) -> str | None:
+    from shardline.tables.models import table_meta_of
+
+    return table_meta_of(model_named(path)).table
+
+
+def _names(text: str) -> frozenset[str] | None:
+    names = frozenset(name.strip() for name in text.split(","))
+    if "" in names:
+        raise ConfigurationError(f"{text!r} names no shards: write one, or several as in a,b")
+    return names
 
 
 def _resume(token: str) -> Offset | None:
@@ -204,16 +276,15 @@ def _truth(text: str) -> bool:
         raise ConfigurationError(f"{text!r} is neither true nor false") from None
 
 
-def _drops(text: str) -> bool:
-    if text.strip().lower() not in ("deliver", "drop"):
-        raise ConfigurationError(f"{text!r} is neither deliver nor drop")
-    return text.strip().lower() == "drop"
+def _choice(*words: str) -> Callable[[str], str]:
+    """Return what reads one of several words."""
 
+    def read(text: str) -> str:
+        if text.strip().lower() not in words:
+            raise ConfigurationError(f"{text!r} is neither {' nor '.join(words)}")
+        return text.strip().lower()
 
-def _wire(text: str) -> str:
-    if text.strip().lower() not in WIRES:
-        raise ConfigurationError(f"{text!r} is neither {' nor '.join(WIRES)}")
-    return text.strip().lower()
+    return read
 
 
 def _positive(text: str) -> int:

@@ -19,15 +19,15 @@ ORDERS = {"streamName": "orders"}
 
 def test_a_name_is_enough() -> None:
     options = read_options(KINESIS, ORDERS)
-    assert options.connection.address == "kinesis://orders"
+    assert [each.address for each in options.connections] == ["kinesis://orders"]
     assert options.start == LATEST
     assert options.fail_on_data_loss
     assert options.deaggregate
 
 
 def test_the_wire_is_one_that_is_spoken() -> None:
-    assert read_options(KINESIS, ORDERS).connection.wire == "json"
-    assert read_options(KINESIS, ORDERS | {"wire": "CBOR"}).connection.wire == "cbor"
+    assert read_options(KINESIS, ORDERS).connections[0].wire == "json"
+    assert read_options(KINESIS, ORDERS | {"wire": "CBOR"}).connections[0].wire == "cbor"
     with pytest.raises(ConfigurationError, match=r"wire.*neither json nor cbor"):
         read_options(KINESIS, ORDERS | {"wire": "xml"})
     with pytest.raises(ConfigurationError, match="no option wire"):
@@ -38,7 +38,7 @@ def test_case_and_prefix_do_not_matter() -> None:
     given = {"STREAMNAME": "orders", "kinesis.startingposition": "TRIM_HORIZON"}
     options = read_options(KINESIS, given)
     assert options.start == TRIM_HORIZON
-    assert read_options(DYNAMODB_STREAMS, {"tablename": "users"}).connection.address == (
+    assert read_options(DYNAMODB_STREAMS, {"tablename": "users"}).connections[0].address == (
         "dynamodb://users"
     )
 
@@ -50,13 +50,20 @@ def test_a_time_needs_its_zone() -> None:
         read_options(KINESIS, ORDERS | {"startingPosition": "2026-11-15T12:00:00"})
 
 
-@pytest.mark.parametrize("end", ["latest", "2026-11-15T12:00:00Z"])
-def test_an_end_is_for_a_bounded_read_alone(end: str) -> None:
-    kinesis = KinesisSource({**ORDERS, "endingPosition": end})
-    table = DynamoDBStreamsSource({"tableName": "users", "endingPosition": end})
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("endingPosition", "latest"),
+        ("endingPosition", "2026-11-15T12:00:00Z"),
+        ("shardId", "shardId-0"),
+    ],
+)
+def test_an_end_is_for_a_bounded_read_alone(name: str, value: str) -> None:
+    kinesis = KinesisSource({**ORDERS, name: value})
+    table = DynamoDBStreamsSource({"tableName": "users", name: value})
     for source in (kinesis, table):
         query = source.streamReader(StructType())
-        with pytest.raises(ConfigurationError, match=r"endingPosition is for spark\.read,"):
+        with pytest.raises(ConfigurationError, match=rf"{name} is for spark\.read,"):
             query.latestOffset(query.initialOffset(), query.getDefaultReadLimit())
         source.reader(StructType())
     KinesisSource(dict(ORDERS)).streamReader(StructType())
@@ -79,7 +86,11 @@ def test_a_token_of_a_stream_is_a_start() -> None:
     [
         ({}, "say what to read: .*streamName"),
         ({"streamName": "a", "streamARN": "b"}, "not both"),
-        ({"streamName": "a,b"}, "one query reads one stream"),
+        ({"streamName": "a,,b"}, "streamName: write each stream once"),
+        ({"streamName": "a,b,a"}, "streamName: write each stream once"),
+        ({"streamName": "a,b", "startingPosition": '{"shardline": "token"}'}, "is of one stream"),
+        ({"streamName": "a,b", "maxRecordsPerBatch": "1"}, "less than one record of each"),
+        (ORDERS | {"order": "some"}, "order: 'some' is neither shard nor total"),
         (ORDERS | {"statringPosition": "latest"}, "did you mean startingPosition"),
         (ORDERS | {"appName": "a"}, "use `shardline run`"),
         (ORDERS | {"initialPosition": "latest", "startingPosition": "earliest"}, "given twice"),
@@ -124,11 +135,11 @@ def test_the_names_of_other_sources_mean_the_same_here() -> None:
         "kinesis.stsRoleArn": "arn:aws:iam::1:role/r",
     }
     glue = {"streamARN": "arn:aws:kinesis:eu-west-1:1:stream/orders", "awsSTSRoleARN": "arn:r"}
-    assert read_options(KINESIS, databricks).connection.access.external_id == "x"
+    assert read_options(KINESIS, databricks).connections[0].access.external_id == "x"
     options = read_options(KINESIS, awslabs)
     assert options.max_records_per_shard == 500
-    assert options.connection.access.role_arn == "arn:aws:iam::1:role/r"
-    assert read_options(KINESIS, glue).connection.access.role_arn == "arn:r"
+    assert options.connections[0].access.role_arn == "arn:aws:iam::1:role/r"
+    assert read_options(KINESIS, glue).connections[0].access.role_arn == "arn:r"
 
 
 def test_sizes_and_time_spans_are_written_as_in_spark() -> None:
@@ -136,6 +147,21 @@ def test_sizes_and_time_spans_are_written_as_in_spark() -> None:
     options = read_options(KINESIS, given | {"minRecordsPerBatch": "10"})
     assert options.max_bytes_per_batch == 64 * 1024 * 1024
     assert (options.min_records_per_batch, options.max_trigger_delay_seconds) == (10, 900)
+
+
+def test_several_streams_share_the_limits_of_a_batch() -> None:
+    given = {"streamName": "a, b", "maxBytesPerBatch": "64m", "minRecordsPerBatch": "5"}
+    options = read_options(KINESIS, given)
+    assert [each.name for each in options.connections] == ["a", "b"]
+    settings = options.settings(finds_times=True)
+    assert (settings.max_bytes, settings.min_records) == (32 * 1024 * 1024, 3)
+    arn = "arn:aws:dynamodb:eu-west-1:1:table/users/stream/1"
+    assert read_options(DYNAMODB_STREAMS, {"streamARN": arn}).connections[0].name == arn
+
+
+def test_order_is_by_shard_unless_total_is_asked_for() -> None:
+    assert not read_options(KINESIS, ORDERS).total_order
+    assert read_options(DYNAMODB_STREAMS, {"tableName": "users", "order": "Total"}).total_order
 
 
 def test_a_secret_is_refused_and_not_repeated() -> None:

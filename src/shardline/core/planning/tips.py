@@ -84,6 +84,10 @@ class Query:
     at: datetime | None = None
     until: datetime | None = None
     """Records that arrived later do not count."""
+    max_bytes: int | None = None
+    """Records beyond this are left out of the answer."""
+    at_least: int = 0
+    """How many records the answer may hold in any case, whatever their size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,8 @@ class Answer:
     """The service gave no further iterator."""
     beyond: bool = False
     """A record later than `until` came: everything that counts lies before it."""
+    cut: bool = False
+    """Records were left out for their size: the range ends here."""
     expired: bool = False
     """The bookmark was kept for too long, and says nothing."""
     records: Any = None
@@ -165,6 +171,8 @@ class Tip:
     count: int | None = 0
     """How many records lie between `base` and `reached`; None: not counted."""
     count_bytes: int = 0
+    cut: bool = False
+    """The next record is too big for this range."""
     inline: list[Any] = field(default_factory=list)
     """The records up to `reached`, if all were read and are few."""
     carries: bool = True
@@ -284,7 +292,7 @@ class Tip:
         )
         self.windows += self.count is None
         self.base, self.begins = self.reached, None
-        self.count, self.count_bytes = 0, 0
+        self.count, self.count_bytes, self.cut = 0, 0, False
         self.inline, self.carries, self.at_tip = [], True, False
         self.search = TimeSearch()
         return taken
@@ -292,6 +300,9 @@ class Tip:
     # --- answers ------------------------------------------------------------------------------
 
     def _read_forward(self, answer: Answer, bounds: Bounds) -> None:
+        self.cut = answer.cut
+        if answer.cut and not answer.rows:
+            return
         if answer.rows:
             self._measure(answer)
             self._extend(answer)
@@ -361,7 +372,7 @@ class Tip:
         as_of = as_of_after_page(
             self.reached.as_of,
             last_arrival=answer.last_at,
-            behind_ms=None if answer.beyond else answer.behind_ms,
+            behind_ms=None if answer.beyond or answer.cut else answer.behind_ms,
             service_time=answer.service_time,
             closed=bounds.closed or answer.ended,
         )
@@ -402,8 +413,15 @@ class Tip:
             span = bounds.window - (self.reached.as_of - self.base.as_of)
             left = int(span.total_seconds() * RECORDS_PER_SECOND)
         max_records = max(1, min(most, left))
+        max_bytes = bounds.max_bytes
         return Query(
-            self.shard_id, Kind.FORWARD, self.reached.position, max_records, until=bounds.until
+            self.shard_id,
+            Kind.FORWARD,
+            self.reached.position,
+            max_records,
+            until=bounds.until,
+            max_bytes=None if max_bytes is None else max(0, max_bytes - self.count_bytes),
+            at_least=0 if self.found else 1,
         )
 
     def _smallest_step(self) -> timedelta:
@@ -429,14 +447,14 @@ class Tip:
     def _is_full(self, bounds: Bounds) -> bool:
         if not self.found:
             return False
+        if self.cut:
+            return True
         if self.count is None:
             return self._window_is_full(bounds)
         sparse = not bounds.finds_times or self._is_sparse(bounds)
         if sparse and bounds.until is None and self.count >= AHEAD_RECORDS:
             return True
-        too_many = bounds.max_records is not None and self.count >= bounds.max_records
-        too_big = bounds.max_bytes is not None and self.count_bytes >= bounds.max_bytes
-        return too_many or too_big
+        return bounds.max_records is not None and self.count >= bounds.max_records
 
     def _window_is_full(self, bounds: Bounds) -> bool:
         window = bounds.window

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -19,20 +20,20 @@ from shardline.core.planning.tips import Answer, Bounds, Kind, Tip
 from shardline.core.positions import LATEST, TRIM_HORIZON, AtTime
 from shardline.errors import ConfigurationError, GapError, ShardNotFound
 from shardline.services.clock import boot_seconds
-from shardline.services.connection import connect
 from shardline.services.steps import Pause
 from shardline.spark.driver.orders import Orders, read_time, whole_ms
+from shardline.spark.driver.pushed_filters import EVERYTHING, Wanted, wanted_by
 from shardline.spark.driver.task_plan import with_hash_ranges
 from shardline.spark.executor.range_reader import ShardRange
 from shardline.spark.executor.rows import TaskRanges, rows_of
 from shardline.spark.step_pool import RunAll, run_together
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
 
     import pyarrow as pa
-    from pyspark.sql.datasource import InputPartition
+    from pyspark.sql.datasource import Filter, InputPartition
     from pyspark.sql.types import StructType
 
     from shardline.services.port import StreamService
@@ -53,26 +54,48 @@ class ShardedReader(DataSourceReader):
             raise ConfigurationError("option endingPosition: write latest, or a time")
         self._options = options
         self._item = item
+        self._wanted = Wanted(shards=options.shards)
 
     def partitions(self) -> Sequence[InputPartition]:
         """Plan where each shard's range ends, and return the ranges parents first."""
-        connection = self._options.connection
-        service = connect(connection.address, connection.access, wire=connection.wire)
-        try:
-            ranges = plan_once(service, self._options)
-        finally:
-            service.close()
-        size = self._options.shards_per_task or _SHARDS_PER_TASK
-        return [TaskRanges(tuple(ranges[at : at + size])) for at in range(0, len(ranges), size)]
+        options = self._options
+        partitions = []
+        for connection in options.connections:
+            if not self._wanted.has_stream(connection.name):
+                continue
+            service = connection.connect()
+            try:
+                ranges = plan_once(service, options, self._wanted)
+            finally:
+                service.close()
+            size = options.shards_per_task or _SHARDS_PER_TASK
+            if options.total_order:
+                size = max(1, len(ranges))
+            partitions += [
+                TaskRanges(connection, tuple(ranges[at : at + size]))
+                for at in range(0, len(ranges), size)
+            ]
+        # Without any, Spark would make up one that is not ours.
+        return partitions or [TaskRanges(options.connections[0])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a task's ranges."""
         return rows_of(self._options, partition, self._item)
 
 
+class FilteredReader(ShardedReader):
+    """The same for a query whose filters Spark pushes: what they leave out is not read."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Take note of the filters, and return all of them: Spark evaluates them again."""
+        self._wanted = wanted_by(filters).within(self._options.shards)
+        return filters
+
+
 def plan_once(
     service: StreamService,
     options: Options,
+    wanted: Wanted = EVERYTHING,
     *,
     clock: Callable[[], float] = boot_seconds,
     run_all: RunAll = run_together,
@@ -85,7 +108,7 @@ def plan_once(
     now = described.service_time or read_time(service)
     service_clock = ServiceClock()
     service_clock.told(now, clock())
-    start = options.resume or Offset(options.start)
+    start = _start(options, wanted, now)
     created_at = whole_ms(described.created_at)
     view = StreamView(name=described.name, arn=described.arn, created_at=created_at)
     error = view.mismatch(start)
@@ -102,17 +125,34 @@ def plan_once(
     closed = {shard.id for shard in listed if shard.closed}
     search = _Search(service, Orders(service, clock), service_clock, clock)
     # The service tells whole seconds, rounded down.
-    ends_at = options.end.time if isinstance(options.end, AtTime) else None
+    ends = [options.end.time if isinstance(options.end, AtTime) else None, wanted.until]
+    ends_at = min((end for end in ends if end is not None), default=None)
     planned = []
     for shard_id in trace(listed).standings:
         place = state.places.get(shard_id)
-        if place is None or place.position == LATEST:
+        if place is None or place.position == LATEST or not wanted.has_shard(shard_id):
             continue
         is_closed = shard_id in closed
         until = ends_at if is_closed else ends_at or now + timedelta(seconds=1)
         planned.append(search.range_steps(Tip(shard_id, place), is_closed, until))
     found = [item for item in run_all(planned) if item is not None]
-    return list(with_hash_ranges(found, listed))
+    parents = {shard.id: shard.parents for shard in listed}
+    return [
+        replace(item, parents=parents[item.shard_id]) for item in with_hash_ranges(found, listed)
+    ]
+
+
+def _start(options: Options, wanted: Wanted, now: datetime) -> Offset:
+    """Return where to start: as asked for, or at the first time that is wanted, if that is later.
+
+    The service refuses times that lie in its future.
+    """
+    start, since = options.first_offset, wanted.since
+    if since is None or start.created_at is not None or start.start == LATEST:
+        return start
+    if isinstance(start.start, AtTime) and start.start.time >= since:
+        return start
+    return Offset(AtTime(min(since, now)))
 
 
 class _Search:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from shardline.core.positions import SHARD_END
-from shardline.spark.driver.tokens import offset_in
+from shardline.spark.driver.tokens import offsets_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,9 +38,10 @@ class ShardLag:
 
 @dataclass(frozen=True, slots=True)
 class QueryLag:
-    """Where a query stands after a batch."""
+    """Where a query stands in one stream after a batch."""
 
     query_id: str
+    stream: str
     batch_id: int
     shards: tuple[ShardLag, ...]
     """Those that are not finished."""
@@ -65,12 +66,10 @@ class LagListener(StreamingQueryListener):
         """Report each of the query's sources that is ours."""
         progress = event.progress
         for source in progress.sources:
-            offset = offset_in(source.endOffset)
-            if offset is not None:
+            for stream, offset in offsets_in(source.endOffset):
+                now = datetime.now(UTC)
                 self._tell(
-                    lag_of(
-                        offset, str(progress.id), batch_id=progress.batchId, now=datetime.now(UTC)
-                    )
+                    lag_of(offset, str(progress.id), stream, batch_id=progress.batchId, now=now)
                 )
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
@@ -80,15 +79,15 @@ class LagListener(StreamingQueryListener):
         """Do nothing."""
 
 
-def lag_of(offset: Offset, query_id: str, *, batch_id: int, now: datetime) -> QueryLag:
-    """Return how a query stands at an offset."""
+def lag_of(offset: Offset, query_id: str, stream: str, *, batch_id: int, now: datetime) -> QueryLag:
+    """Return how a query stands in a stream at an offset."""
     unfinished = {k: item for k, item in sorted(offset.ranges.items()) if item.upto != SHARD_END}
     finished = offset.drained.keys() | (offset.ranges.keys() - unfinished.keys())
     shards = tuple(
         ShardLag(shard_id, str(item.upto), _seconds_since(item.as_of, now))
         for shard_id, item in unfinished.items()
     )
-    return QueryLag(query_id, batch_id, shards, tuple(sorted(finished)), offset.gaps)
+    return QueryLag(query_id, stream, batch_id, shards, tuple(sorted(finished)), offset.gaps)
 
 
 def _seconds_since(time: datetime | None, now: datetime) -> float | None:

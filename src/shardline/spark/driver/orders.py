@@ -183,7 +183,7 @@ class Orders:
             cursor = calls.forward = self._cursor(query.shard_id, query.after, calls)
         page = yield from cursor.read_steps(query.max_records)
         answer = _answer(query, page)
-        if answer.beyond:
+        if answer.beyond or answer.cut:
             calls.forward = None  # it has read past what counts
         return answer
 
@@ -240,20 +240,22 @@ def read_time(service: StreamService) -> datetime:
 
 
 def _answer(query: Query, page: Page) -> Answer:
-    records = _until(page.records, query.until)
-    rows = records.num_rows
+    counted = _until(page.records, query.until)
+    records = _within(counted, query.max_bytes, query.at_least)
+    rows, cut = records.num_rows, records.num_rows < counted.num_rows
     return Answer(
         query,
         page.service_time,
         rows=rows,
-        size_bytes=sum(column.nbytes for column in records.columns),
+        size_bytes=_size_bytes(records),
         first=_before(records) if rows else None,
         last=_at(records, rows - 1) if rows else None,
         first_at=_time_of(records, 0) if rows else None,
         last_at=_time_of(records, rows - 1) if rows else None,
         behind_ms=page.behind_ms,
-        ended=page.next_iterator is None,
-        beyond=rows < page.records.num_rows,
+        ended=page.next_iterator is None and not cut,
+        beyond=counted.num_rows < page.records.num_rows and not cut,
+        cut=cut,
         records=records if rows and query.kind is Kind.FORWARD else None,
     )
 
@@ -279,6 +281,23 @@ def _until(records: pa.RecordBatch, until: datetime | None) -> pa.RecordBatch:
     too_late = pc.greater(time_column(records), pa.scalar(until, TIME))
     first = pc.index(too_late, True).as_py()
     return records if first == -1 else records.slice(0, first)
+
+
+def _within(records: pa.RecordBatch, max_bytes: int | None, at_least: int) -> pa.RecordBatch:
+    """Return as many of the first records as a size allows, but a few in any case."""
+    if max_bytes is None or _size_bytes(records) <= max_bytes:
+        return records
+    least, most = min(at_least, records.num_rows), records.num_rows
+    while least < most:  # the most rows that fit
+        half = (least + most + 1) // 2
+        least, most = (
+            (half, most) if _size_bytes(records.slice(0, half)) <= max_bytes else (least, half - 1)
+        )
+    return records.slice(0, least)
+
+
+def _size_bytes(records: pa.RecordBatch) -> int:
+    return sum(column.nbytes for column in records.columns)
 
 
 def whole_ms(time: datetime) -> datetime:

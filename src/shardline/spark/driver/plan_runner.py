@@ -51,16 +51,26 @@ class PlanRunner:
 
         With a target, wait until there is something, so that None means that it is reached.
         """
-        self._post(Asked(committed, max_records, all_available))
+        self.pose(committed, max_records, all_available=all_available)
         with self._changed:
             while True:
-                if self._failure is not None:
-                    raise self._failure
-                now = boot_seconds()
-                offset = self.planner.offer(now)
-                if offset is not None or not self.planner.waits(now):
+                offset, waits = self.poll()
+                if not waits:
                     return offset
                 self._changed.wait(0.05)
+
+    def pose(self, committed: Offset, max_records: int | None, *, all_available: bool) -> None:
+        """Ask for the batch after a committed one, without waiting for it."""
+        self._post(Asked(committed, max_records, all_available))
+
+    def poll(self) -> tuple[Offset | None, bool]:
+        """Return the batch that was asked for, once there is one; true if it is worth waiting."""
+        with self._changed:
+            if self._failure is not None:
+                raise self._failure
+            now = boot_seconds()
+            offset = self.planner.offer(now)
+            return offset, offset is None and self.planner.waits(now)
 
     def ranges(self, committed: Offset, planned: Offset) -> tuple[ShardRange, ...]:
         """Return what is to be read of a planned batch, or raise if it expired meanwhile."""

@@ -24,10 +24,8 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from shardline.consumer.logs import log_to_stderr
-from shardline.core.offsets import Offset
+from shardline.core import query_offsets
 from shardline.errors import ConfigurationError
-from shardline.services.connection import connect
-from shardline.spark.driver.task_plan import tasks
 from shardline.spark.executor.columns import spark_schema
 from shardline.spark.executor.images import ddl_with_images
 from shardline.spark.executor.rows import TaskRanges, rows_of
@@ -40,7 +38,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from shardline.spark.driver.plan_runner import PlanRunner
+    from shardline.core.offsets import Offset
+    from shardline.spark.driver.stream_plans import StreamPlans
     from shardline.spark.sink.options import Sink
 
 
@@ -50,13 +49,14 @@ class ShardedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Options, item: StructType | None = None) -> None:
         self._options = options
         self._item = item
-        self._runner: PlanRunner | None = None
+        self._stream_plans: StreamPlans | None = None
         self._start: dict[str, Any] = {}
-        self._committed = Offset(options.start)
+        self._committed: dict[str, Offset] = {}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return an offset in which nothing is resolved: the first plan does that."""
-        return (self._options.resume or Offset(self._options.start)).to_json()
+        first = self._options.first_offset
+        return query_offsets.to_json({c.name: first for c in self._options.connections})
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Bound every batch, unless the trigger asks for everything."""
@@ -69,29 +69,29 @@ class ShardedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return the end of the batch after `start`, which Spark has committed before it asks."""
         if start != self._start:  # polled every few milliseconds: parse an offset once
-            self._start, self._committed = start, Offset.from_json(start)
+            self._start, self._committed = start, self._offsets(start)
         max_records = _max_records(limit)
         planned = self._plans().ask(self._committed, max_records, all_available=max_records is None)
         if planned is None:
             return start
         # The next start, most likely.
-        self._start, self._committed = planned.to_json(), planned
+        self._start, self._committed = query_offsets.to_json(planned), planned
         return self._start
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Return the newest plan, for Spark's progress reports."""
-        latest = self._runner.planner.offered if self._runner else None
-        return latest.to_json() if latest else None
+        latest = self._stream_plans.offered() if self._stream_plans else None
+        return query_offsets.to_json(latest) if latest else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the ranges that `end` holds, shared among tasks."""
-        committed = Offset.from_json(start)
-        ranges = self._plans().ranges(committed, Offset.from_json(end))
-        if not ranges and committed.created_at is None:
+        committed = self._offsets(start)
+        partitions = self._plans().partitions(committed, self._offsets(end))
+        if not partitions and all(offset.created_at is None for offset in committed.values()):
             # The first batch only writes down where the query starts. Let it start the workers
             # too, which takes seconds that the first records should not wait for.
-            return [TaskRanges(()) for _ in range(os.cpu_count() or 1)]
-        return [TaskRanges(task) for task in tasks(ranges, self._options.shards_per_task)]
+            return [TaskRanges(self._options.connections[0]) for _ in range(os.cpu_count() or 1)]
+        return partitions
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a task's ranges."""
@@ -102,26 +102,30 @@ class ShardedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Stop the threads and close the connections."""
-        if self._runner is not None:
-            self._runner.close()
+        if self._stream_plans is not None:
+            self._stream_plans.close()
 
-    def _plans(self) -> PlanRunner:
+    def _offsets(self, value: dict[str, Any]) -> dict[str, Offset]:
+        names = [connection.name for connection in self._options.connections]
+        return query_offsets.from_json(value, names, self._options.first_offset)
+
+    def _plans(self) -> StreamPlans:
         """Make the planner at first use: this object also travels to the executors, without it."""
-        if self._runner is None:
-            from shardline.spark.driver.plan_runner import PlanRunner
+        if self._stream_plans is None:
+            from shardline.spark.driver.stream_plans import StreamPlans
 
-            options = self._options
-            if options.end is not None:  # said here: an error in streamReader() is lost in Spark's
-                raise ConfigurationError(
-                    "option endingPosition is for spark.read, which ends: leave it out of "
-                    "spark.readStream, or stop a query by its trigger"
-                )
+            # Raised here: an error in streamReader() is lost in Spark's own.
+            ending = {"endingPosition": self._options.end, "shardId": self._options.shards}
+            for name, value in ending.items():
+                if value is not None:
+                    raise ConfigurationError(
+                        f"option {name} is for spark.read, which ends: leave it out of "
+                        "spark.readStream"
+                    )
             log_to_stderr()
             _stop_on_sigterm()
-            connection = options.connection
-            service = connect(connection.address, connection.access, wire=connection.wire)
-            self._runner = PlanRunner(service, options.settings(finds_times=service.finds_times))
-        return self._runner
+            self._stream_plans = StreamPlans(self._options)
+        return self._stream_plans
 
 
 class _Source(DataSource):
@@ -149,11 +153,13 @@ class _Source(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a bounded range."""
-        from shardline.spark.driver.batch import ShardedReader
+        from shardline.spark.driver.batch import FilteredReader, ShardedReader
+        from shardline.spark.driver.pushed_filters import filters_are_pushed
 
         os.environ["SPARK_HIDE_TRACEBACK"] = "1"
         options = self._options()
-        return ShardedReader(options, _item_in(schema, options))
+        kind = FilteredReader if filters_are_pushed() else ShardedReader
+        return kind(options, _item_in(schema, options))
 
     def _options(self) -> Options:
         end_quietly()

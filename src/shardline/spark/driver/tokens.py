@@ -17,8 +17,9 @@ from shardline.core.checkpoints import (
     read_document,
     write_document,
 )
-from shardline.core.offsets import KIND, Mark, Offset, Range
+from shardline.core.offsets import Mark, Offset, Range
 from shardline.core.positions import ShardEnd
+from shardline.core.query_offsets import is_ours, stream_name, streams_in
 from shardline.errors import ShardlineError
 
 if TYPE_CHECKING:
@@ -27,30 +28,34 @@ if TYPE_CHECKING:
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def token_of(query: StreamingQuery) -> dict[str, Any]:
+def token_of(query: StreamingQuery, stream: str | None = None) -> dict[str, Any]:
     """Return where a query stands after its last committed batch, as a token.
 
     `shardline.stream(address, token)` goes on exactly there, and so does another query with the
-    JSON of the token as its `startingPosition`.
+    JSON of the token as its `startingPosition`. Of a query that reads several streams, `stream` is
+    the name of one of them.
     """
     progress = query.lastProgress
-    found = [offset_in(source.endOffset) for source in progress.sources] if progress else []
-    offsets = [offset for offset in found if offset is not None]
-    if len(offsets) > 1:
-        raise ShardlineError("this query reads several streams: a token is of one")
-    if not offsets or offsets[0].created_at is None:
-        raise ShardlineError(
-            "this query has committed no batch yet: there is nothing to go on from"
-        )
-    return token_of_offset(offsets[0])
+    sources = progress.sources if progress is not None else []
+    offsets = [found for source in sources for found in offsets_in(source.endOffset)]
+    names = ", ".join(name for name, _ in offsets)
+    if stream is not None:
+        offsets = [(name, offset) for name, offset in offsets if stream in (name, offset.stream)]
+        if names and not offsets:
+            raise ShardlineError(f"this query does not read {stream}, but {names}")
+    elif len(offsets) > 1:
+        raise ShardlineError(f"a token is of one stream: pass stream= with one of {names}")
+    if not offsets or offsets[0][1].created_at is None:
+        raise ShardlineError("this query has committed no batch yet: nothing to go on from")
+    return token_of_offset(offsets[0][1])
 
 
-def offset_in(written: Any) -> Offset | None:
-    """Return the offset in a progress report; None if the source is not ours."""
+def offsets_in(written: Any) -> list[tuple[str, Offset]]:
+    """Return the offsets in a progress report by stream; none if the source is not ours."""
     value = json.loads(written) if isinstance(written, str) else written
-    if not isinstance(value, dict) or value.get("shardline") != KIND:
-        return None
-    return Offset.from_json(value)
+    if not is_ours(value):
+        return []
+    return [(name or stream_name(offset), offset) for name, offset in streams_in(value).items()]
 
 
 def token_of_offset(offset: Offset) -> dict[str, Any]:

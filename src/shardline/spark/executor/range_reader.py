@@ -61,6 +61,8 @@ class ShardRange:
     """The earliest time at which a record of the range can have arrived."""
     hash_range: HashRange | None = None
     """The hash keys of the shard, where the service publishes them."""
+    parents: tuple[str, ...] = ()
+    """The shards that come before it, in a bounded read in total order."""
 
 
 class RangeReader:

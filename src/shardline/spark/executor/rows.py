@@ -13,7 +13,9 @@ from shardline.spark.executor.columns import arrow_schema, with_origin
 from shardline.spark.executor.images import with_typed_images
 from shardline.spark.executor.range_reader import ShardRange  # noqa: TC001 - pickled with it
 from shardline.spark.executor.task_reader import access_to, read_ranges
+from shardline.spark.executor.total_order import merged_rows
 from shardline.spark.option_names import KINESIS
+from shardline.spark.options import Connection  # noqa: TC001 - pickled with it
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,9 +28,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class TaskRanges(InputPartition):
-    """What one task reads: ranges of one shard or several, all at once."""
+    """What one task reads: ranges of one shard or several of a stream, all at once."""
 
-    ranges: tuple[ShardRange, ...]
+    connection: Connection
+    ranges: tuple[ShardRange, ...] = ()
 
 
 def rows_of(
@@ -38,13 +41,21 @@ def rows_of(
     if not isinstance(partition, TaskRanges):
         raise TypeError(f"not a partition of this source: {partition!r}")
     schema = arrow_schema(options.format)
-    stream = options.connection.address.partition("://")[2]
+    stream = partition.connection.name
     apart = options.format == KINESIS and options.deaggregate
     ranges = {item.shard_id: item for item in partition.ranges}
-    for shard_id, page in read_ranges(access_to(options.connection), partition.ranges):
+
+    def rows_of_page(shard_id: str, page: pa.RecordBatch) -> pa.RecordBatch:
         records = _split(page, ranges[shard_id], options) if apart else page
         rows = with_origin(records, schema, stream=stream, shard_id=shard_id)
-        yield rows if item is None else with_typed_images(rows, item)
+        return rows if item is None else with_typed_images(rows, item)
+
+    access = access_to(partition.connection)
+    if options.total_order:
+        yield from merged_rows(access, partition.ranges, rows_of_page)
+        return
+    for shard_id, page in read_ranges(access, partition.ranges):
+        yield rows_of_page(shard_id, page)
 
 
 def _split(page: pa.RecordBatch, item: ShardRange, options: Options) -> pa.RecordBatch:

@@ -14,7 +14,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from shardline.consumer.logs import log_to_stderr
-from shardline.services.connection import connect
 from shardline.services.pace import DYNAMODB_QUOTA, Quota, ShardPace
 from shardline.spark.driver.inline_records import unpack
 from shardline.spark.executor.range_reader import CALLS_PER_SECOND, RangeReader, ShardRange
@@ -129,8 +128,7 @@ def read_ranges(
 def access_to(connection: Connection) -> StreamAccess:
     """Return a stream whose connections live as long as this Python process, over many batches."""
     _freeze_worker()
-    service = connect(connection.address, connection.access, wire=connection.wire)
-    return StreamAccess(service)
+    return StreamAccess(connection.connect())
 
 
 @lru_cache(maxsize=1)

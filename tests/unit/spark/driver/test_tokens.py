@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from shardline.core import query_offsets
 from shardline.core.offsets import Mark, Offset, Range
 from shardline.core.positions import SHARD_END, TRIM_HORIZON, After, AtTime
 from shardline.core.shards import SequenceNumber
@@ -73,13 +74,24 @@ def test_the_token_of_a_query_is_its_last_committed_offset(text: bool) -> None:
     assert token_of(query) == token_of_offset(OFFSET)
 
 
+def test_of_several_streams_one_is_named() -> None:
+    bills = replace(OFFSET, stream=ARN.replace("orders", "bills"))
+    query = query_at(query_offsets.to_json({"orders": OFFSET, "bills": bills}))
+    assert token_of(query, "bills") == token_of_offset(bills)
+    assert token_of(query, ARN) == token_of_offset(OFFSET)
+    with pytest.raises(ShardlineError, match="pass stream= with one of bills, orders"):
+        token_of(query)
+    with pytest.raises(ShardlineError, match="does not read letters, but bills, orders"):
+        token_of(query, "letters")
+
+
 @pytest.mark.parametrize(
     ("query", "line"),
     [
         (Query(None), "committed no batch yet"),
         (query_at(Offset(TRIM_HORIZON).to_json()), "committed no batch yet"),
         (query_at({"a": 1}), "committed no batch yet"),
-        (query_at(OFFSET.to_json(), OFFSET.to_json()), "several streams"),
+        (query_at(OFFSET.to_json(), OFFSET.to_json()), "of one stream: .*one of orders, orders"),
         (query_at(Offset(TRIM_HORIZON, NOON).to_json()), "earlier release"),
     ],
 )
