@@ -1,137 +1,106 @@
-"""`python -m bench`: every bench in one run, as ratios with their spread; nothing is left out.
+"""`python -m bench`: what a user feels, limits on, beside what people use instead.
 
-`--only wire` runs some, `--quick` runs what fits into a few minutes, with fewer rounds and records.
-Tables go to the terminal, all of it to bench/results/latest.json, and a picture beside it.
+`python -m bench follow catch_up --only boto3 --only consumer-process` measures some pieces. Each
+piece is merged into bench/results/results.json, from which the tables and the picture are made.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import os
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from contextlib import ExitStack
+from typing import Final, NamedTuple
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-from bench.environment import described
-from bench.plot import draw
-from bench.running import Outcome, run_bench
-from bench.tables import table_of, targets_of
-
-if TYPE_CHECKING:
-    from bench.figures import Figure
-
-RESULTS: Final = Path(__file__).parent / "results"
-NO_TERMINAL_WIDTH: Final = 170
+from bench import picture, report, results_file
+from bench.contenders import CONTENDERS, kcl
+from bench.piece import NOBODY, run_piece
 
 
-class Bench(NamedTuple):
-    """What a bench is about, and how long it may take; it is stopped after that."""
+class Part(NamedTuple):
+    """What a part is about, and how long one piece of it may take."""
 
     about: str
     limit_seconds: float
+    compared: bool = True
+    """True if it is measured with each contender."""
+    shared_only: bool = False
+    """True if it needs contenders whose workers share a stream."""
     in_quick: bool = True
-    """Whether it can be had in a minute."""
 
 
-BENCHES: Final = {
-    "wire": Bench("a response body becomes Arrow columns", 300),
-    "local_server": Bench("the embedded service, which must not be what limits the others", 90),
-    "readers": Bench("a whole Kinesis stream, read by everybody in turns", 600),
-    "stream": Bench("next(stream) and typed changes, beside boto3 and Bloop", 420),
-    "memory": Bench("memory over ten million records, and their CPU", 300),
-    "leasing": Bench("many shards on many workers: what their leases cost", 600, in_quick=False),
-    "spark_source": Bench("Spark reads, beside a source written with boto3", 900, in_quick=False),
-    "leased": Bench("Spark workers: how a kill and a deploy are felt", 600, in_quick=False),
-    "kcl": Bench("the Kinesis Client Library, Java and its daemon", 900, in_quick=False),
-    "connector": Bench("the Spark connector of awslabs", 240, in_quick=False),
+PARTS: Final = {
+    "delay": Part("put to consumer, the first record, CPU and memory", 300),
+    "follow": Part("full shards followed", 600, in_quick=False),
+    "catch_up": Part("share of the quota in catching up", 400, in_quick=False),
+    "failover": Part("kill -9, deploy, reshard storm", 400, shared_only=True, in_quick=False),
+    "cost": Part("calls and money per shard and hour", 400, compared=False),
+    "wire": Part("a response body becomes Arrow columns", 300, compared=False),
+    "stream": Part("next(stream) and typed changes", 300, compared=False, in_quick=False),
+    "memory": Part("memory over ten million records", 300, compared=False, in_quick=False),
 }
-"""By module; each has `figures(quick=…)`, or `run(rounds)`."""
+QUICK_CONTENDERS: Final = ("consumer-process", "consumer-spark", "source", "boto3")
 
 
 def main() -> int:
-    """Run what is asked for; 1 if a bench failed, 0 otherwise, whatever the figures say."""
+    """Measure what is asked for; return 1 if a piece failed."""
     parser = argparse.ArgumentParser("python -m bench", description=__doc__)
-    parser.add_argument("--only", action="append", choices=BENCHES, metavar="NAME")
-    parser.add_argument("--quick", action="store_true", help="fewer rounds and records")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}")
+    parser.add_argument("--only", action="append", choices=CONTENDERS, metavar="CONTENDER")
+    parser.add_argument("--quick", action="store_true", help="in three minutes, results not kept")
+    parser.add_argument("--report", action="store_true", help="only make tables and picture anew")
     asked = parser.parse_args()
-    names = asked.only or [n for n, b in BENCHES.items() if b.in_quick or not asked.quick]
-    console = Console(width=None if sys.stdout.isatty() else NO_TERMINAL_WIDTH)
-    outcomes = _run_all(names, console, quick=asked.quick)
-    results = {name: outcome.figures for name, outcome in outcomes.items()}
-    errors = {name: each.error for name, each in outcomes.items() if each.error}
-    console.print(targets_of(results, errors))
-    verdicts = [figure.met for figures in results.values() for figure in figures]
-    console.print(
-        f"{verdicts.count(True)} met, {verdicts.count(False)} missed, {len(errors)} failed"
-    )
-    console.print(f"Written: {RESULTS / 'latest.json'} and {RESULTS / 'latest.svg'}")
-    return 1 if errors else 0
+    unknown = [name for name in asked.parts if name not in PARTS]
+    if unknown:
+        parser.error(f"no such part: {unknown[0]}")
+    if asked.report:
+        write_report(results_file.load())
+        return 0
+    names = asked.parts or [n for n, p in PARTS.items() if p.in_quick or not asked.quick]
+    only = asked.only or list(QUICK_CONTENDERS if asked.quick else CONTENDERS)
+    return _measure(names, only, quick=asked.quick)
 
 
-def _run_all(names: list[str], console: Console, *, quick: bool) -> dict[str, Outcome]:
-    watched = Console(stderr=True)
-    outcomes: dict[str, Outcome] = {}
-    with Progress(
-        BarColumn(20),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-        console=watched,
-        transient=True,
-    ) as progress:
-        task = progress.add_task("", total=len(names))
+def _measure(names: list[str], only: list[str], *, quick: bool) -> int:
+    failed, results = False, results_file.load()
+    file = results_file.FOLDER / "quick.json" if quick else results_file.FILE
+    with ExitStack() as stack:
         for name in names:
-            bench = BENCHES[name]
-            title = f"{name}: {bench.about}"
-            if not watched.is_terminal:
-                watched.print(f"{title} …", highlight=False)
-            progress.update(task, description=title)
-            outcomes[name] = run_bench(
-                name,
-                quick=quick,
-                limit_seconds=bench.limit_seconds,
-                say=lambda said, name=name: progress.update(  # type: ignore[misc]
-                    task, description=f"{name}: {said}"
-                ),
-            )
-            outcome = outcomes[name]
-            _keep(outcomes, quick=quick)  # so far: whoever breaks off has what was measured
-            progress.advance(task)
-            title += f" ({outcome.seconds:.0f} s)"
-            console.print(
-                table_of(title, _command(name, quick=quick), outcome.figures, outcome.error)
-            )
-    return outcomes
+            part = PARTS[name]
+            for contender in _contenders(part, only):
+                if contender.startswith("kcl"):
+                    _provide_dynamodb(stack)
+                piece = run_piece(name, contender, quick=quick, limit_seconds=part.limit_seconds)
+                results = results_file.merge(name, contender, piece.data, piece.error, file)
+                failed = failed or piece.error is not None
+                print(f"{name} {contender} ({piece.seconds:.0f} s)", flush=True)
+                print(f"  {piece.error or report.line_of(name, piece.data)}", flush=True)
+    print(f"\n{report.headline(results)}")
+    if not quick:
+        write_report(results)
+    print(f"Written: {file}")
+    return int(failed)
 
 
-def _command(name: str, *, quick: bool) -> str:
-    return f"python -m bench --only {name}" + (" --quick" if quick else "")
+def _contenders(part: Part, only: list[str]) -> list[str]:
+    if not part.compared:
+        return [NOBODY]
+    return [name for name in only if CONTENDERS[name].shared or not part.shared_only]
 
 
-def _keep(outcomes: dict[str, Outcome], *, quick: bool) -> None:
-    where = described()
-    kept: dict[str, Any] = {
-        "quick": quick,
-        "command": " ".join(["python -m bench", *sys.argv[1:]]),
-        **where,
-        "seconds": {name: round(each.seconds, 1) for name, each in outcomes.items()},
-        "load_before": {name: round(each.load_before, 1) for name, each in outcomes.items()},
-        "failed": {name: each.error for name, each in outcomes.items() if each.error},
-        "left_out": [name for name in BENCHES if name not in outcomes],
-        "benches": {
-            name: [figure.as_json(_command(name, quick=quick)) for figure in outcome.figures]
-            for name, outcome in outcomes.items()
-        },
-    }
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "latest.json").write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
-    versions = " · ".join(f"{name} {number}" for name, number in where["versions"].items())
-    machine = f"{where['date'][:10]} · {where['cores']} cores, {where['processor']}"
-    results: dict[str, list[Figure]] = {n: outcome.figures for n, outcome in outcomes.items()}
-    (RESULTS / "latest.svg").write_text(draw(results, [machine, versions]))
+def _provide_dynamodb(stack: ExitStack) -> None:
+    """Start DynamoDB Local for the leases of the Kinesis Client Library, once."""
+    if kcl.DYNAMODB_VARIABLE not in os.environ:
+        from tests.servers.aws import dynamodb_local
+
+        endpoint = stack.enter_context(dynamodb_local())
+        os.environ[kcl.DYNAMODB_VARIABLE] = endpoint.endpoint_url
+
+
+def write_report(results: results_file.Results) -> None:
+    """Write the tables into the documents, and the picture."""
+    report.write(results)
+    (results_file.FOLDER / "results.svg").write_text(picture.draw(results))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import os
 import platform
 import subprocess
 import sys
-from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
@@ -31,20 +30,18 @@ def python_with(name: str, *requirements: str) -> Path:
 def _run(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()
-        raise RuntimeError(f"{' '.join(command[:4])} failed: {said[-1] if said else 'silently'}")
+        lines = (done.stderr or done.stdout).strip().splitlines()
+        raise RuntimeError(f"{' '.join(command[:4])} failed: {lines[-1] if lines else 'silently'}")
 
 
 def described() -> dict[str, Any]:
-    """Say where and with what the figures came about."""
+    """Return the machine and the versions."""
     return {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
         "machine": platform.machine(),
         "system": platform.system(),
         "processor": _processor(),
         "cores": os.cpu_count(),
-        "load_average": [round(each, 1) for each in os.getloadavg()],
         "versions": {name: _version(name) for name in _NAMED},
     }
 

@@ -1,8 +1,8 @@
-"""A fleet of real coordinators on one lease table in memory that counts, in virtual time.
+"""A fleet of shipped coordinators on one lease table in memory that counts, in virtual time.
 
 Every call of a worker takes a few milliseconds of that time, so workers overtake each other as
-they do in a datacentre: who reads is overtaken by who writes. The CPU time that is measured is
-real: all that a worker computes in one tick, without the table.
+they do in a data centre. The CPU time that is measured is real: all that a worker computes in one
+tick, without the table.
 """
 
 from __future__ import annotations
@@ -39,11 +39,13 @@ CALL_SECONDS: Final = (0.003, 0.012)
 ROW_BYTES: Final = 512
 HEARTBEAT_BYTES: Final = 256
 _UNIT_BYTES: Final = 4096
+_LISTED_SHARDS: Final = 10_000
+"""In one page of ListShards, at most."""
 
 
 @dataclass
 class Costs:
-    """What the table was asked for."""
+    """The calls of a lease table."""
 
     writes: Counter[str] = field(default_factory=Counter)
     refused: int = 0
@@ -105,11 +107,12 @@ class CountingTable(MemoryLeaseTable):
 
 
 class Listing:
-    """A stream service that only lists."""
+    """A stream service that only lists, and counts its calls."""
 
     finds_times = True
 
     def __init__(self, shards: int) -> None:
+        self.calls: Counter[str] = Counter()
         step = (HASH_SPACE_END + 1) // shards
         ends = [(i + 1) * step - 1 for i in range(shards - 1)] + [HASH_SPACE_END]
         self._shards = tuple(
@@ -118,9 +121,11 @@ class Listing:
         )
 
     def describe(self) -> StreamDescription:
+        self.calls["describe"] += 1
         return StreamDescription("orders", "arn", BIRTH, True, 86_400)
 
     def list_shards(self) -> tuple[Shard, ...]:
+        self.calls["list"] += -(-len(self._shards) // _LISTED_SHARDS)
         return self._shards
 
     def list_children(self, shard_id: str) -> tuple[Shard, ...]:
@@ -131,19 +136,28 @@ class Listing:
 
 
 class Fleet:
-    """Workers that all start within one second, and then tick and work for ever."""
+    """Workers that all start within one second, and then work without end."""
 
-    def __init__(self, shards: int, workers: int, seed: int = 1, *, busy: bool = True) -> None:
+    def __init__(
+        self,
+        shards: int,
+        workers: int,
+        seed: int = 1,
+        *,
+        busy: bool = True,
+        times: LeaseTimes = TIMES,
+    ) -> None:
         self.now = 0.0
         self.table = CountingTable()
         self.shards = shards
         self._busy = busy
+        self._times = times
         self.dead: set[int] = set()
         self.tick_seconds: list[float] = []
         """The CPU time of every tick that ended."""
         self._random = Random(seed)
         self._progress = 0
-        self._listing = Listing(shards)
+        self.listing = Listing(shards)
         self.workers = [self._worker(i) for i in range(workers)]
         self._due: list[tuple[float, int, int, Generator[float, None, None]]] = []
         self._started = 0
@@ -151,7 +165,7 @@ class Fleet:
             self._begin(i, self._random.random())
 
     def run_until(self, end: float) -> None:
-        """Let virtual time pass."""
+        """Run all that is due before a time."""
         due = self._due
         while due and due[0][0] <= end:
             self.now, number, i, life = heapq.heappop(due)
@@ -162,13 +176,13 @@ class Fleet:
         self.now = end
 
     def join(self) -> int:
-        """Let one more worker start now; return its number."""
+        """Start one more worker now; return its number."""
         self.workers.append(self._worker(len(self.workers)))
         self._begin(len(self.workers) - 1, self.now)
         return len(self.workers) - 1
 
     def leave(self, i: int) -> None:
-        """Let a worker leave in peace: it releases its leases, one call after the other."""
+        """Stop a worker in order: it releases its leases, one call after the other."""
         self.dead.add(i)
         self.leaving = self._actor(self.workers[i], self.workers[i].leave_steps())
         self._push(self.now, -1, self.leaving)
@@ -180,16 +194,16 @@ class Fleet:
         return sorted(counts[w.owner] for i, w in enumerate(self.workers) if i not in self.dead)
 
     def owned(self) -> bool:
-        """Say whether every shard has an owner that lives."""
+        """Return true if every shard has an owner that lives."""
         return sum(self.held()) == self.shards
 
     def settled(self) -> bool:
-        """Say whether every shard has an owner that lives, and all have the same or one more."""
+        """Return true if every shard has an owner that lives, and all have the same or one more."""
         held = self.held()
         return sum(held) == self.shards and held[-1] - held[0] <= 1
 
     def longest_unowned(self, seconds: float) -> float:
-        """Let time pass; return the longest time that a shard was without an owner that lives."""
+        """Run for a while; return the longest time that a shard was without an owner that lives."""
         since: dict[str, float] = {}
         longest, end = 0.0, self.now + seconds
         while self.now < end:
@@ -218,11 +232,11 @@ class Fleet:
     def _worker(self, i: int) -> Coordinator:
         return Coordinator(
             self.table,
-            self._listing,  # type: ignore[arg-type] # it need not read
+            self.listing,  # type: ignore[arg-type] # it need not read
             "app",
             "orders",
             f"worker-{i:03d}",
-            times=TIMES,
+            times=self._times,
             clock=lambda: self.now,
             today=lambda: BIRTH + timedelta(seconds=self.now),
         )
@@ -266,7 +280,7 @@ class Fleet:
     def _consumer(self, worker: Coordinator) -> Generator[float, None, None]:
         while True:
             self._work(worker)
-            yield TIMES.tick_seconds
+            yield self._times.tick_seconds
 
     def _work(self, worker: Coordinator) -> None:
         """Acknowledge something in every shard, at every tick: the busiest of streams."""

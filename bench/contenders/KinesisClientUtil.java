@@ -6,8 +6,8 @@ import software.amazon.awssdk.services.kinesis.KinesisAsyncClient;
 import software.amazon.awssdk.services.kinesis.KinesisAsyncClientBuilder;
 
 /**
- * Stands in for the library's class of this name, so that KCLPY's daemon speaks HTTP/1.1. It has no
- * setting for that, and would speak HTTP/2 without TLS, which only the real service is asked to do.
+ * Replaces the class of this name in the library, so that it uses HTTP/1.1. KCLPY has no
+ * setting for that, and uses HTTP/2 without TLS, which no local server accepts.
  */
 public class KinesisClientUtil {
     public static KinesisAsyncClient createKinesisAsyncClient(KinesisAsyncClientBuilder builder) {

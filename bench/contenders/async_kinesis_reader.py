@@ -1,16 +1,10 @@
-"""async-kinesis: its Consumer as its README shows it, with no waiting between reads."""
+"""async-kinesis: its Consumer as its README shows it, a delivery for what lies in its queue."""
 
 # mypy: ignore-errors
 
 import asyncio
-import os
 
-from report import ACCESS, Report
-
-os.environ["AWS_ACCESS_KEY_ID"] = ACCESS["aws_access_key_id"]
-os.environ["AWS_SECRET_ACCESS_KEY"] = ACCESS["aws_secret_access_key"]
-os.environ["AWS_DEFAULT_REGION"] = ACCESS["region_name"]
-
+from delivery_log import ACCESS, Arguments, DeliveryLog
 from kinesis import Consumer
 from kinesis.processors import StringProcessor
 
@@ -22,27 +16,31 @@ class Raw(StringProcessor):
         yield data
 
 
-report = Report()
+arguments = Arguments()
 
 
 async def main():
-    """Read everything."""
+    """Read for ever."""
+    log = DeliveryLog(arguments.folder)
     async with Consumer(
-        stream_name=report.stream,
-        endpoint_url=report.endpoint_url,
+        stream_name=arguments.stream,
+        endpoint_url=arguments.endpoint_url,
         region_name=ACCESS["region_name"],
         processor=Raw(),
         iterator_type="TRIM_HORIZON",
         record_limit=10_000,
-        sleep_time_no_records=0.01,
-        shard_fetch_rate=1_000,
+        sleep_time_no_records=0.05,
+        shard_fetch_rate=5,
         max_queue_size=100_000,
     ) as consumer:
-        report.begin()
-        while len(report.delivered) < report.count:
+        while True:
+            data = []
             async for item in consumer:
-                report.delivered.append(item)
+                data.append(item)
+                if len(data) >= 1_000:
+                    log.write(data)
+                    data = []
+            log.write(data)
 
 
 asyncio.run(main())
-report.finish()

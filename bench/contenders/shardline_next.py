@@ -2,17 +2,29 @@
 
 # mypy: ignore-errors
 
-from report import Report
+import time
+
+from delivery_log import Arguments, DeliveryLog
 
 import shardline
 
-report = Report()
+MOST_RECORDS = 1_000
+
+arguments = Arguments()
+log = DeliveryLog(arguments.folder)
 with shardline.stream(
-    f"kinesis://{report.stream}", "trim_horizon", endpoint_url=report.endpoint_url
+    f"kinesis://{arguments.stream}",
+    "trim_horizon",
+    region="us-east-1",
+    endpoint_url=arguments.endpoint_url,
 ) as stream:
-    report.begin()
-    while len(report.delivered) < report.count:
+    data = []
+    while True:
         record = next(stream)
         if record is not None:
-            report.delivered.append(record)
-report.finish(lambda records: (record.data for record in records))
+            data.append(record.data)
+        if data and (record is None or len(data) >= MOST_RECORDS):
+            log.write(data)
+            data = []
+        if record is None:
+            time.sleep(0.01)

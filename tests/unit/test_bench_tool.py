@@ -1,125 +1,210 @@
-"""The bench tool itself: figures, fits, the picture, and parts that fail or never end."""
+"""The benchmark tool itself: delays, shares, the search, reports, and pieces that fail or hang."""
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import sys
 import textwrap
 import time
 import xml.etree.ElementTree as ET
-from typing import TYPE_CHECKING
+from base64 import b64decode
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bench.figures import Figure
-from bench.fitting import fit
-from bench.plot import draw
-from bench.running import run_bench
-from bench.tables import targets_of
+from bench import picture, report, results_file
+from bench.parts.catch_up import share_of
+from bench.parts.failover import felt
+from bench.parts.follow import search
+from bench.piece import NOBODY, run_piece
+from bench.workload.deliveries import Delivery, DeliveryLog, delays, parse, percentile
+from bench.workload.processes import tree_of, usage_of
+from bench.workload.records import HEADER_BYTES, RECORD_BYTES, entry, hash_key_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.mark.parametrize(
-    ("rounds", "at_most", "met", "times"),
-    [
-        ((1.0, 4.0, 6.0), False, True, (0.5, 2.0, 3.0)),
-        ((1.0, 1.5, 6.0), False, False, (0.5, 0.75, 3.0)),
-        ((1.0, 4.0, 8.0), True, False, (0.25, 0.5, 2.0)),
-        ((1.0, 2.0, 8.0), True, True, (0.25, 1.0, 2.0)),
-    ],
-)
-def test_a_figure_is_judged_by_its_median(
-    rounds: tuple[float, ...], at_most: bool, met: bool, times: tuple[float, float, float]
-) -> None:
-    figure = Figure("what", "against", rounds, target=2.0, at_most=at_most)
-    assert figure.met is met
-    assert figure.times_target == times
+def test_a_record_starts_with_its_header() -> None:
+    written = json.loads(entry(1_700_000_000.25, 7, 12, 99))
+    data = b64decode(written["Data"], validate=True)
+    assert len(data) == RECORD_BYTES
+    assert data[:HEADER_BYTES] == b"1700000000.250000 k0007 00000000012 "
+    assert written["ExplicitHashKey"] == "99"
 
 
-def test_what_could_not_be_measured_is_neither_met_nor_missed() -> None:
-    assert Figure("what", "against", (), target=2.0).met is None
+def test_keys_lie_in_their_shard() -> None:
+    width = 2**128 // 3
+    for shard in range(3):
+        places = [hash_key_of(shard, 3, key, 16) for key in range(16)]
+        assert all(shard * width <= place < (shard + 1) * width for place in places)
+        assert len(set(places)) == 16
 
 
-def test_a_straight_line_is_found() -> None:
-    points = [(x, 3.0 + 0.002 * x) for x in (100.0, 1_000.0, 10_000.0)]
-    figure = fit("cost", points, "µs", "KB", 1_000)
-    assert figure.median == pytest.approx(1.0)
-    assert figure.note == "3.00 µs + 2.000 µs a KB"
+def test_a_half_written_line_is_read_when_it_is_whole(tmp_path: Path) -> None:
+    log, file = DeliveryLog(tmp_path), tmp_path / "a.deliveries"
+    file.write_text("10.0 2 9.0 9.5 k0001:1 k0002:1\n11.0 1")
+    log.read_on()
+    assert log.deliveries == [Delivery(10.0, 2, 9.0, 9.5, (("k0001", 1), ("k0002", 1)))]
+    file.write_text(file.read_text() + " 9.6 9.6\n")
+    log.read_on()
+    assert log.records == 3
 
 
-def test_two_sizes_make_no_line() -> None:
-    assert fit("cost", [(1.0, 1.0), (2.0, 2.0)], "µs", "KB", 1).rounds == ()
+def test_records_that_never_came_are_late() -> None:
+    came = delays([parse("10.0 90 9.0 9.0")], 0, 20)
+    assert percentile(came, 0.5, 100) == pytest.approx(1.0)
+    assert percentile(came, 0.95, 100) == math.inf
 
 
-def test_the_picture_is_well_formed_and_shows_every_figure() -> None:
-    results = {
-        "one": [
-            Figure("fast <path>", "others & co", (30.0, 40.0), target=20.0),
-            Figure("slow path", "others & co", (0.4, 0.5)),
-        ],
-        "two": [Figure("failed", "others", (), note="FAILED"), Figure("zero", "", (0.0,), "s")],
-    }
-    texts = list(ET.fromstring(draw(results, ["here, <today>"])).itertext())  # noqa: S314
-    assert texts.count("fast <path> / others & co") == 2  # as a target, and beside others
-    assert texts.count("slow path / others & co") == 1
-    assert "here, <today>" in texts
+def test_delays_are_those_of_the_window() -> None:
+    both = [parse("10.0 10 9.0 9.0"), parse("30.0 10 20.0 20.0")]
+    assert {delay for delay, _ in delays(both, 15, 25)} == {10.0}
 
 
-def test_a_missed_target_says_what_holds_it_back() -> None:
-    missed = Figure("what", "against", (1.0,), target=2.0, held_back="the socket")
-    table = targets_of({"one": [missed]}, {"two": "RuntimeError: gone"})
-    assert list(table.columns[0].cells) == ["one", "two"]
-    assert [*table.columns[-1].cells] == ["[red]MISSED[/red]: the socket", "RuntimeError: gone"]
+@pytest.mark.parametrize("limit", [0, 1, 3, 8, 11, 20, 48, 64])
+def test_the_search_finds_the_limit_to_a_quarter(limit: int) -> None:
+    tried: list[int] = []
+
+    def follows(shards: int) -> bool:
+        tried.append(shards)
+        return shards <= limit
+
+    found = search(follows, 8, 64)
+    assert found <= limit <= found + max(1, found // 4)
+    assert len(tried) == len(set(tried)) <= 8
+
+
+def test_the_first_delivery_is_not_part_of_the_share() -> None:
+    # 2 MiB a second and shard: twice 2,088 records of 1,004 bytes are two seconds of one shard.
+    deliveries = [parse("10.0 9999 1.0 1.0"), parse("11.0 2089 1.0 1.0"), parse("12.0 2089 1 1")]
+    assert share_of(deliveries, 1) == pytest.approx(1.0, abs=0.001)
+
+
+def test_silence_repeats_and_losses_are_counted_for_each_key() -> None:
+    lines = ["10.5 2 1 1 a:1 b:1", "11.0 1 1 1 a:2", "14.0 2 1 1 a:2 b:2", "14.5 1 1 1 a:3"]
+    found = felt([parse(line) for line in lines], 0, 6, since=10.0)
+    assert found == {"silence_seconds": 3.5, "repeats": 1, "lost": 1}
+
+
+def test_a_process_tree_is_found_with_its_use() -> None:
+    assert os.getpid() in tree_of(os.getppid())
+    assert usage_of(os.getpid()).memory_mib > 1
+
+
+LOAD: dict[str, Any] = {
+    "p50_seconds": 0.1,
+    "p99_seconds": None,
+    "cpu_seconds_per_million": 12.0,
+    "memory_mib": 140.0,
+}
+RESULTS: dict[str, Any] = {
+    "parts": {
+        "follow": {"boto3": {"shards": 16, "at_least": False, "limited_by_writer": True}},
+        "catch_up": {"boto3": {"4": {"share": 0.97}}},
+        "delay": {
+            "source": {
+                "first_record_seconds": 9.0,
+                "first_record_warm_seconds": 2.0,
+                "trickle": LOAD,
+                "half": LOAD,
+                "full": LOAD,
+            }
+        },
+        "failover": {"kclpy": {"kill": {"silence_seconds": 12.0, "repeats": 3, "lost": 0}}},
+    },
+    "errors": {"follow": {"async-kinesis": "RuntimeError: <gone>"}},
+}
+
+
+def test_the_table_has_every_contender_that_was_measured_or_failed() -> None:
+    lines = report.headline(RESULTS).splitlines()[2:]
+    assert [line.split(" | ")[0].strip("| ") for line in lines] == [
+        "shardline source, a query",
+        "boto3 loop, a thread a shard",
+        "async-kinesis 3.0.1",
+    ]
+    assert "| ≥ 16 | – / 0.97 / – |" in lines[1]
+    assert "0.10 s / not all came" in lines[0]
+    assert "RuntimeError: <gone>" in lines[2]
+    assert "12.0 s / 3 / 0" in report.failover(RESULTS)
+
+
+def test_a_table_replaces_what_lies_between_its_markers(tmp_path: Path) -> None:
+    document = tmp_path / "a.md"
+    document.write_text("a\n<!-- bench:headline -->\nold\n<!-- end -->\nb <!-- end -->\n")
+    report.write(RESULTS, [document])
+    report.write(RESULTS, [document])
+    table = report.headline(RESULTS)
+    assert document.read_text() == (
+        f"a\n<!-- bench:headline -->\n{table}\n<!-- end -->\nb <!-- end -->\n"
+    )
+
+
+def test_the_picture_is_well_formed() -> None:
+    texts = list(ET.fromstring(picture.draw(RESULTS)).itertext())  # noqa: S314 - our own
+    assert "boto3 loop, a thread a shard" in texts
+    assert "16" in texts
+    assert "not measured" in texts
+
+
+def test_a_new_piece_replaces_the_old_one_and_keeps_the_others(tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    results_file.merge("follow", "boto3", {"shards": 1}, None, file)
+    results_file.merge("follow", "kclpy", None, "gone", file)
+    results_file.merge("follow", "kclpy", {"shards": 3}, None, file)
+    results = results_file.merge("follow", "boto3", {"shards": 2}, None, file)
+    assert results["parts"]["follow"] == {"boto3": {"shards": 2}, "kclpy": {"shards": 3}}
+    assert results["errors"] == {}
 
 
 @pytest.fixture
 def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder in which modules are parts of the bench, besides those that there are."""
-    (tmp_path / "bench").mkdir()
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}")
-    return tmp_path / "bench"
+    """A folder whose modules are parts of the benchmark, beside those that there are."""
+    folder = tmp_path / "bench" / "parts"
+    folder.mkdir(parents=True)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    return folder
 
 
 def write(parts: Path, name: str, body: str) -> None:
     (parts / f"{name}.py").write_text(
-        "from bench.figures import Figure, say\n"
-        "def figures(*, quick):\n" + textwrap.indent(body, "    ")
+        "def measure(*, quick):\n" + textwrap.indent(textwrap.dedent(body), "    ")
     )
 
 
-def test_a_part_that_works_gives_its_figures_and_tells_how_far_it_is(parts: Path) -> None:
-    write(parts, "fake_good", 'say("half")\nreturn [Figure("a", "b", (1.0, 2.0))]\n')
-    said: list[str] = []
-    outcome = run_bench("fake_good", quick=True, limit_seconds=60, say=said.append)
-    assert outcome.error is None
-    assert outcome.figures == [Figure("a", "b", (1.0, 2.0))]
-    assert said == ["half"]
+def test_a_piece_returns_its_data(parts: Path) -> None:
+    write(parts, "fake_good", "return {'quick': quick}")
+    piece = run_piece("fake_good", NOBODY, quick=True, limit_seconds=60)
+    assert (piece.data, piece.error) == ({"quick": True}, None)
 
 
-def test_a_part_that_fails_is_an_error_of_one_line(parts: Path) -> None:
-    write(parts, "fake_bad", 'raise RuntimeError("no such jar")\n')
-    outcome = run_bench("fake_bad", quick=True, limit_seconds=60, say=lambda _: None)
-    assert outcome.error == "RuntimeError: no such jar"
-    assert outcome.figures == []
+def test_a_piece_that_fails_is_an_error_of_one_line(parts: Path) -> None:
+    write(parts, "fake_bad", "raise RuntimeError('no such jar')")
+    piece = run_piece("fake_bad", NOBODY, quick=True, limit_seconds=60)
+    assert (piece.data, piece.error) == (None, "RuntimeError: no such jar")
 
 
-def test_a_part_that_does_not_end_is_stopped_with_all_it_started(parts: Path) -> None:
+def test_a_piece_that_does_not_end_is_stopped_with_all_it_started(parts: Path) -> None:
     pid = parts / "pid"
     child = f"import os, time; open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
     write(
         parts,
         "fake_endless",
-        f"import subprocess\nsubprocess.run([{sys.executable!r}, '-c', {child!r}])\n",
+        f"""
+        import subprocess
+        subprocess.run([{sys.executable!r}, '-c', {child!r}])
+        """,
     )
-    outcome = run_bench("fake_endless", quick=True, limit_seconds=3, say=lambda _: None)
-    assert outcome.error == "it was stopped after 3 s"
+    piece = run_piece("fake_endless", NOBODY, quick=True, limit_seconds=6)
+    assert piece.error == "it was stopped after 6 s"
     with pytest.raises(ProcessLookupError):
-        _signal_none(int(pid.read_text()))
+        _wait_for_end_of(int(pid.read_text()))
 
 
-def _signal_none(pid: int) -> None:
-    for _ in range(100):  # until whoever adopts it has taken note of its end
+def _wait_for_end_of(pid: int) -> None:
+    for _ in range(100):  # until its new parent has waited for it
         os.kill(pid, 0)
         time.sleep(0.05)

@@ -2,7 +2,7 @@
 
 `with endless() as url:` starts it in a process of its own. Every page holds 10,000 records of
 100 B; only the digits of the page's number are written anew in each, so that sequence numbers
-rise. It speaks as much of the protocol as a reader of one shard needs.
+rise. It implements the calls that a reader of one shard needs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Bloop's side of `bench.stream`: reads the same stream whenever it is told to, by its own means.
+"""Bloop, for `bench.parts.stream`: reads the same stream once for each line on standard input.
 
-Runs in an environment of its own, so it imports nothing of ours. For each line on standard input
-it prints a line of JSON: the seconds that a run took, wall and CPU, and after "tell" also the
-sequence numbers of what it gave out.
+It runs in an environment of its own. It prints a line of JSON each time: the seconds that it took,
+wall and CPU, and after "numbers" also the sequence numbers of what it delivered.
 """
 
 # mypy: ignore-errors
@@ -41,7 +40,7 @@ engine = Engine(
 
 for asked in sys.stdin:
     stream = engine.stream(User, "trim_horizon")
-    numbers = [] if asked.strip() == "tell" else None
+    numbers = [] if asked.strip() == "numbers" else None
     left = count
     wall, cpu = time.perf_counter(), time.process_time()
     while left:

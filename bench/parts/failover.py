@@ -1,0 +1,169 @@
+"""What a key feels when a worker is killed, when one is deployed, and while shards split and merge.
+
+Two workers share a stream of four shards. For each event: the longest time in which nothing of
+some key came, the records that came again, and those that never came.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+
+from bench.contenders import Contender, Place, Running
+from bench.workload.service import Kinesis, kinesis
+from bench.workload.trial import FIRST_RECORDS, START_SECONDS, STREAM
+from bench.workload.writer import Writing, result, start
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from bench.workload.deliveries import Delivery
+
+SHARDS: Final = 4
+KEYS: Final = 16
+"""Of each shard."""
+PER_SECOND: Final = 40.0
+"""Records of each shard, so that something of each key comes every 0.4 s."""
+BEFORE_SECONDS: Final = 4.0
+SECONDS: Final = {"kill": 30.0, "deploy": 15.0, "storm": 25.0}
+STORM: Final = (8, 4, 8)
+"""To how many shards the stream is brought, one after the other."""
+DRAIN_SECONDS: Final = 45.0
+
+
+class Fleet:
+    """Two workers of one app, of which one may go and another come."""
+
+    def __init__(self, contender: Contender, service: Kinesis, folder: Path) -> None:
+        self._contender = contender
+        app = f"failover-{time.time_ns()}"
+        self._place = Place(
+            service.endpoint_url, STREAM, SHARDS, folder, app=app, shared=folder, detail=True
+        )
+        self._started: list[Running] = []
+        self._written = FIRST_RECORDS
+        self.service = service
+
+    def start(self) -> Running:
+        """Start one more worker."""
+        name = f"worker-{len(self._started) + 1}"
+        folder = self._place.folder / name
+        folder.mkdir()
+        place = replace(self._place, folder=folder, worker=name)
+        self._started.append(Running(self._contender, place))
+        return self._started[-1]
+
+    def share(self, *workers: Running) -> None:
+        """Write until each of the workers delivers."""
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            since = time.time()
+            self._write(3.0)
+            time.sleep(1.0)
+            deliveries = [self._read(worker) for worker in workers]
+            if all(any(x.newest_put > since for x in of_one) for of_one in deliveries):
+                return
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the workers did not share within {START_SECONDS:.0f} s")
+
+    def during(self, event: Callable[[], None], seconds: float) -> dict[str, float]:
+        """Write for so long, with an event in between; return what the keys felt."""
+        first, writer, since = self._written, *self._begin(seconds)
+        time.sleep(BEFORE_SECONDS)
+        event()
+        written = result(writer, 2 * seconds + 60)
+        deadline = time.monotonic() + DRAIN_SECONDS
+        while True:
+            found = felt(self._deliveries(), first, written.records, since)
+            if not found["lost"] or time.monotonic() > deadline:
+                return found
+            time.sleep(0.2)
+
+    def kill_all(self) -> None:
+        """Kill every worker."""
+        for worker in self._started:
+            worker.kill()
+
+    def _begin(self, seconds: float) -> tuple[Any, float]:
+        place = self._place
+        writing = Writing(
+            place.endpoint_url,
+            STREAM,
+            SHARDS,
+            PER_SECOND,
+            seconds,
+            keys=KEYS,
+            first_number=self._written,
+        )
+        self._written += round(PER_SECOND * seconds)  # more than any key gets
+        return start(writing), time.time()
+
+    def _write(self, seconds: float) -> None:
+        writer, _ = self._begin(seconds)
+        result(writer, seconds + 60)
+
+    def _read(self, worker: Running) -> list[Delivery]:
+        worker.log.read_on()
+        return worker.log.deliveries
+
+    def _deliveries(self) -> list[Delivery]:
+        found = [each for worker in self._started for each in self._read(worker)]
+        return sorted(found, key=lambda each: each.at)
+
+
+def felt(
+    deliveries: Iterable[Delivery], first_number: int, written: int, since: float
+) -> dict[str, float]:
+    """Return the longest silence of a key, and how many records came again or never."""
+    times: dict[str, list[float]] = defaultdict(lambda: [since])
+    seen: dict[tuple[str, int], int] = defaultdict(int)
+    for each in deliveries:
+        for key, number in each.records:
+            if number <= first_number:
+                continue
+            seen[key, number] += 1
+            if seen[key, number] == 1:
+                times[key].append(each.at)
+    gaps = (after - before for of_key in times.values() for before, after in pairwise(of_key))
+    return {
+        "silence_seconds": round(max(gaps, default=0.0), 2),
+        "repeats": sum(seen.values()) - len(seen),
+        "lost": written - len(seen),
+    }
+
+
+def measure(contender: Contender, *, quick: bool = False) -> dict[str, Any]:
+    """Return what is felt at each event."""
+    del quick
+    with TemporaryDirectory(prefix="bench-") as folder, kinesis() as service:
+        service.create(STREAM, SHARDS)
+        service.limit(enabled=True)
+        fleet = Fleet(contender, service, Path(folder))
+        try:
+            left = fleet.start()
+            fleet.share(left)
+            right = fleet.start()
+            fleet.share(left, right)
+            found = {"storm": fleet.during(lambda: _storm(service), SECONDS["storm"])}
+            spare = fleet.start()
+            fleet.share(left, right)
+            found["deploy"] = fleet.during(left.stop, SECONDS["deploy"])
+            fleet.share(right, spare)
+            found["kill"] = fleet.during(right.kill, SECONDS["kill"])
+        finally:
+            fleet.kill_all()
+    return found
+
+
+def _storm(service: Kinesis) -> None:
+    for shards in STORM:
+        service.client.update_shard_count(
+            StreamName=STREAM, TargetShardCount=shards, ScalingType="UNIFORM_SCALING"
+        )
+        service.wait_until_active(STREAM)
+        time.sleep(1.0)

@@ -1,0 +1,169 @@
+"""Tables in Markdown, made from the results and written between markers of the documents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from bench.contenders import CONTENDERS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+ROOT: Final = Path(__file__).parent.parent
+NONE: Final = "–"
+HEADINGS: Final = (
+    "two cores, limits on",
+    "full shards followed",
+    "share of quota at 1 / 4 / 16 shards",
+    "put → consumer, trickle, p50 / p99",
+    "at half load, p50 / p99",
+    "CPU s a million",
+    "memory",
+    "first record",
+)
+STORMS: Final = {"kill": "kill −9", "deploy": "deploy", "storm": "reshard storm"}
+FLEETS: Final = ("10", "100", "1000", "10000")
+
+
+def headline(results: Mapping[str, Any]) -> str:
+    """Return the table of all contenders."""
+    parts, errors = results["parts"], results["errors"]
+    rows = []
+    for name, contender in CONTENDERS.items():
+        of = {part: parts.get(part, {}).get(name) for part in ("follow", "catch_up", "delay")}
+        failed = [errors[part][name] for part in of if name in errors.get(part, {})]
+        if any(of.values()):
+            cells = [*_follow(of["follow"]), *_catch_up(of["catch_up"]), *_delay(of["delay"])]
+            rows.append([contender.title, *cells])
+        elif failed:
+            rows.append([contender.title, f"did not run: {failed[0]}", *[""] * 6])
+    return _table(HEADINGS, rows)
+
+
+def failover(results: Mapping[str, Any]) -> str:
+    """Return the table of what a kill, a deploy and reshards do."""
+    rows = [
+        [CONTENDERS[name].title, *(_storm(found.get(storm)) for storm in STORMS)]
+        for name, found in results["parts"].get("failover", {}).items()
+    ]
+    titles = [f"{title}: silence of a key / repeats / lost" for title in STORMS.values()]
+    return _table(["", *titles], rows)
+
+
+def cost(results: Mapping[str, Any]) -> str:
+    """Return the table of calls and money."""
+    found = results["parts"].get("cost", {}).get("-")
+    if not found:
+        return ""
+    rows = [
+        [title, *(_number(found[fleet].get(field)) for fleet in FLEETS if fleet in found)]
+        for field, title in found["titles"].items()
+    ]
+    sizes = [f"{int(fleet):,} shards" for fleet in FLEETS if fleet in found]
+    return _table(["a shard and hour", *sizes], rows)
+
+
+def figures(results: Mapping[str, Any], part: str) -> str:
+    """Return the table of a part that is measured by itself."""
+    rows = [
+        [each["what"], each["against"], f"{each['median']:.3g} {each['unit']}", _spread(each)]
+        for each in results["parts"].get(part, {}).get("-", [])
+        if each["median"] is not None
+    ]
+    return _table(["what", "against", "median", "lowest to highest"], rows)
+
+
+TABLES: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
+    "headline": headline,
+    "failover": failover,
+    "cost": cost,
+    "wire": lambda results: figures(results, "wire"),
+    "stream": lambda results: figures(results, "stream"),
+    "memory": lambda results: figures(results, "memory"),
+}
+DOCUMENTS: Final = (ROOT / "README.md", ROOT / "docs" / "performance.md")
+
+
+def write(results: Mapping[str, Any], documents: Sequence[Path] = DOCUMENTS) -> None:
+    """Replace what lies between `<!-- bench:NAME -->` and `<!-- end -->` by the tables."""
+    for document in documents:
+        text = document.read_text()
+        for name, table in TABLES.items():
+            start = f"<!-- bench:{name} -->\n"
+            before, found, after = text.partition(start)
+            if found:
+                text = before + start + table(results) + "\n<!-- end -->" + _after(after)
+        document.write_text(text)
+
+
+def _after(text: str) -> str:
+    _, found, after = text.partition("<!-- end -->")
+    if not found:
+        raise ValueError("a marker bench:… lacks its <!-- end -->")
+    return after
+
+
+def line_of(part: str, data: Any) -> str:
+    """Return one line about a piece that was measured."""
+    if part == "follow":
+        return f"full shards followed: {_follow(data)[0]}"
+    if part == "catch_up":
+        return f"share of the quota: {_catch_up(data)[0]}"
+    if part == "delay":
+        return " | ".join(f"{h}: {c}" for h, c in zip(HEADINGS[3:], _delay(data), strict=True))
+    if part == "failover":
+        return " | ".join(f"{title}: {_storm(data.get(s))}" for s, title in STORMS.items())
+    return f"{len(data)} figures"
+
+
+def _follow(found: Mapping[str, Any] | None) -> list[str]:
+    if found is None:
+        return [NONE]
+    more = "≥ " if found["at_least"] or found["limited_by_writer"] else ""
+    return [f"{more}{found['shards']}"]
+
+
+def _catch_up(found: Mapping[str, Any] | None) -> list[str]:
+    shares = [(found or {}).get(shards) for shards in ("1", "4", "16")]
+    return [" / ".join(NONE if each is None else f"{each['share']:.2f}" for each in shares)]
+
+
+def _delay(found: Mapping[str, Any] | None) -> list[str]:
+    if found is None:
+        return [NONE] * 5
+    full, warm = found["full"], found["first_record_warm_seconds"]
+    first = f"{found['first_record_seconds']:.1f} s"
+    return [
+        _pair(found["trickle"]),
+        _pair(found["half"]),
+        _number(full["cpu_seconds_per_million"]),
+        f"{full['memory_mib']:,.0f} MiB",
+        first if warm is None else f"{first} ({warm:.1f} s warm)",
+    ]
+
+
+def _pair(load: Mapping[str, Any]) -> str:
+    pair = (load[f"{which}_seconds"] for which in ("p50", "p99"))
+    return " / ".join("not all came" if each is None else f"{each:.2f} s" for each in pair)
+
+
+def _storm(found: Mapping[str, Any] | None) -> str:
+    if found is None:
+        return NONE
+    return f"{found['silence_seconds']:.1f} s / {found['repeats']:,} / {found['lost']:,}"
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return NONE
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _spread(figure: Mapping[str, Any]) -> str:
+    return f"{figure['lowest']:.3g} to {figure['highest']:.3g}"
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,0 +1,141 @@
+"""A process that writes to shards at a rate: `python -m bench.workload.writer JSON`.
+
+It prints one line of JSON at its end: how many records were written, and how late the latest call
+was. A writer that is late shows that the machine, not the reader, is the limit.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict, dataclass
+from itertools import count
+from typing import Final, NamedTuple
+
+from bench.workload.connection import Connection
+from bench.workload.records import entry, hash_key_of
+
+CALL_SECONDS: Final = 0.25
+MOST_ENTRIES: Final = 500
+MOST_THREADS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """What is to be written."""
+
+    endpoint_url: str
+    stream: str
+    shards: int
+    """That the stream has, all written alike."""
+    per_second: float
+    """Records of one shard; 0 for as fast as possible."""
+    seconds: float = 0.0
+    fill: int = 0
+    """Records of one shard, if they are written as fast as possible."""
+    keys: int = 50
+    """Of each shard."""
+    first_number: int = 0
+    """The number of each key's first record, less one."""
+
+
+class Written(NamedTuple):
+    """What was written."""
+
+    records: int
+    refused: int
+    late_seconds: float
+
+
+def start(writing: Writing) -> subprocess.Popen[str]:
+    """Start a writer in a process of its own."""
+    command = [sys.executable, "-m", "bench.workload.writer", json.dumps(asdict(writing))]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def result(process: subprocess.Popen[str], seconds: float) -> Written:
+    """Wait for a writer; return what it wrote."""
+    out, _ = process.communicate(timeout=seconds)
+    return Written(*json.loads(out))
+
+
+def run(writing: Writing) -> Written:
+    """Write until the time is over, or all is filled."""
+    lanes = [_Lane(writing, n) for n in range(min(MOST_THREADS, writing.shards))]
+    threads = [threading.Thread(target=lane.run) for lane in lanes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return Written(
+        sum(lane.records for lane in lanes),
+        sum(lane.refused for lane in lanes),
+        max(lane.late_seconds for lane in lanes),
+    )
+
+
+class _Lane:
+    """One thread with a connection, and the shards that it writes to, one after the other."""
+
+    def __init__(self, writing: Writing, lane: int) -> None:
+        self._writing = writing
+        self._shards = range(lane, writing.shards, MOST_THREADS)
+        self._numbers = {
+            (shard, key): count(writing.first_number + 1)
+            for shard in self._shards
+            for key in range(writing.keys)
+        }
+        self._turns = dict.fromkeys(self._shards, 0)
+        self.records = self.refused = 0
+        self.late_seconds = 0.0
+
+    def run(self) -> None:
+        connection = Connection(self._writing.endpoint_url)
+        if self._writing.fill:
+            for shard in self._shards:
+                for done in range(0, self._writing.fill, MOST_ENTRIES):
+                    self._put(connection, shard, min(MOST_ENTRIES, self._writing.fill - done))
+        else:
+            self._write_at_rate(connection)
+        connection.close()
+
+    def _write_at_rate(self, connection: Connection) -> None:
+        writing, began = self._writing, time.monotonic()
+        call_seconds = max(CALL_SECONDS, 1 / writing.per_second)
+        owed = dict.fromkeys(self._shards, 0.0)
+        for turn in count():
+            for place, shard in enumerate(self._shards):
+                due = began + (turn + place / len(self._shards)) * call_seconds
+                now = time.monotonic()
+                if max(due, now) - began > writing.seconds:
+                    return
+                self.late_seconds = max(self.late_seconds, now - due)
+                time.sleep(max(0.0, due - now))
+                owed[shard] += writing.per_second * call_seconds
+                self._put(connection, shard, int(owed[shard]))
+                owed[shard] -= int(owed[shard])
+
+    def _put(self, connection: Connection, shard: int, entries: int) -> None:
+        keys, shards = self._writing.keys, self._writing.shards
+        now, parts = time.time(), []
+        for turn in range(self._turns[shard], self._turns[shard] + entries):
+            key = turn % keys
+            number = next(self._numbers[shard, key])
+            where = hash_key_of(shard, shards, key, keys)
+            parts.append(entry(now, shard * keys + key, number, where))
+        self._turns[shard] += entries
+        body = b'{"StreamName":"%b","Records":[%b]}' % (
+            self._writing.stream.encode(),
+            b",".join(parts),
+        )
+        answer = connection.call("PutRecords", body)
+        refused = int(answer.partition(b'"FailedRecordCount":')[2].partition(b",")[0].strip(b"}"))
+        self.records += entries - refused
+        self.refused += refused
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(Writing(**json.loads(sys.argv[1])))))
