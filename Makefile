@@ -50,7 +50,7 @@ docs: .venv/.docs ## build the documentation into site/; a broken link is an err
 	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env -b html docs site
 	@echo "Open site/index.html"
 
-bench: setup ## measure; each figure is a ratio to something known
+bench: setup ## measure, limits on, beside the KCL, boto3 and others (half an hour)
 	@$(SPARK) $(BIN)/python -m bench
 
 coverage-of-requirements: .venv/.shardline ## list what no test proves yet

@@ -35,6 +35,7 @@ PARTS: Final = {
     "catch_up": Part("share of the quota in catching up", 400, in_quick=False),
     "failover": Part("kill -9, deploy, reshard storm", 400, shared_only=True, in_quick=False),
     "cost": Part("calls and money per shard and hour", 400, compared=False),
+    "leasing": Part("many shards on many workers", 300, compared=False, in_quick=False),
     "wire": Part("a response body becomes Arrow columns", 300, compared=False),
     "stream": Part("next(stream) and typed changes", 300, compared=False, in_quick=False),
     "memory": Part("memory over ten million records", 300, compared=False, in_quick=False),

@@ -78,6 +78,7 @@ TABLES: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
     "headline": headline,
     "failover": failover,
     "cost": cost,
+    "leasing": lambda results: figures(results, "leasing"),
     "wire": lambda results: figures(results, "wire"),
     "stream": lambda results: figures(results, "stream"),
     "memory": lambda results: figures(results, "memory"),

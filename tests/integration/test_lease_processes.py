@@ -1,6 +1,6 @@
 """Four worker processes are killed and frozen by chance while shards split and merge.
 
-At its end the test prints how long that was felt; `python -m bench.leasing --processes` shows it.
+At its end the test prints how long that was felt: `pytest -s` shows it.
 """
 
 from __future__ import annotations
