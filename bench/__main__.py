@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 from contextlib import ExitStack
 from typing import Final, NamedTuple
 
@@ -50,6 +51,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", choices=CONTENDERS, metavar="CONTENDER")
     parser.add_argument("--quick", action="store_true", help="in three minutes, results not kept")
     parser.add_argument("--report", action="store_true", help="only make tables and picture anew")
+    parser.add_argument("--minutes", type=float, default=60.0, help="start no piece after that")
     asked = parser.parse_args()
     unknown = [name for name in asked.parts if name not in PARTS]
     if unknown:
@@ -59,16 +61,20 @@ def main() -> int:
         return 0
     names = asked.parts or [n for n, p in PARTS.items() if p.in_quick or not asked.quick]
     only = asked.only or list(QUICK_CONTENDERS if asked.quick else CONTENDERS)
-    return _measure(names, only, quick=asked.quick)
+    return _measure(names, only, quick=asked.quick, minutes=asked.minutes)
 
 
-def _measure(names: list[str], only: list[str], *, quick: bool) -> int:
+def _measure(names: list[str], only: list[str], *, quick: bool, minutes: float) -> int:
     failed, results = False, results_file.load()
     file = results_file.FOLDER / "quick.json" if quick else results_file.FILE
+    deadline = time.monotonic() + 60 * minutes
     with ExitStack() as stack:
         for name in names:
             part = PARTS[name]
             for contender in _contenders(part, only):
+                if time.monotonic() > deadline:
+                    print(f"{name} {contender}: no time left", flush=True)
+                    continue
                 if contender.startswith("kcl"):
                     _provide_dynamodb(stack)
                 piece = run_piece(name, contender, quick=quick, limit_seconds=part.limit_seconds)

@@ -69,9 +69,11 @@ def draw(results: Mapping[str, Any]) -> str:
     for row, name in enumerate(names):
         ours = CONTENDERS[name].ours
         drawn.append(_text(16, _y(row) + 16, CONTENDERS[name].title, "h" if ours else ""))
-    for number, panel in enumerate(_PANELS):
+    for number, panel in enumerate(_PANELS if names else ()):
         drawn += _panel(panel, _LABEL + number * _PANEL, parts, names)
     note = "Service and writers share the two cores. Records of 1 KB; a full shard is 980 a second."
+    if not names:
+        drawn.append(_text(16, 54, "No results of this build are kept yet.", "d"))
     drawn.append(_text(16, height - 12, note, "d"))
     return "\n".join([*drawn, "</svg>\n"])
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).parent.parent
 NONE: Final = "–"
+NOT_MEASURED: Final = "*No results of this build are kept yet: `make bench` makes them.*"
 HEADINGS: Final = (
     "two cores, limits on",
     "full shards followed",
@@ -55,7 +56,7 @@ def cost(results: Mapping[str, Any]) -> str:
     """Return the table of calls and money."""
     found = results["parts"].get("cost", {}).get("-")
     if not found:
-        return ""
+        return NOT_MEASURED
     rows = [
         [title, *(_number(found[fleet].get(field)) for fleet in FLEETS if fleet in found)]
         for field, title in found["titles"].items()
@@ -166,5 +167,7 @@ def _spread(figure: Mapping[str, Any]) -> str:
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    if not rows:
+        return NOT_MEASURED
     lines = [headings, ["---"] * len(headings), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -6,7 +6,6 @@ import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.List;
 import java.util.Locale;
-import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import software.amazon.awssdk.auth.credentials.AwsBasicCredentials;
 import software.amazon.awssdk.auth.credentials.StaticCredentialsProvider;
@@ -55,7 +54,7 @@ public final class KclReader {
         @Override
         public void initialize(InitializationInput input) {
             try {
-                Path file = folder.resolve(input.shardId() + "-" + UUID.randomUUID() + ".deliveries");
+                Path file = folder.resolve(input.shardId() + ".deliveries");
                 log = Files.newBufferedWriter(file, StandardOpenOption.CREATE, StandardOpenOption.APPEND);
             } catch (java.io.IOException error) {
                 throw new IllegalStateException(error);

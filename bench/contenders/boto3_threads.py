@@ -13,7 +13,7 @@ arguments = Arguments()
 
 def follow(shard_id):
     client = boto3.client("kinesis", endpoint_url=arguments.endpoint_url, **ACCESS)
-    log = DeliveryLog(arguments.folder)
+    log = DeliveryLog(arguments.folder, shard_id)
     iterator = client.get_shard_iterator(
         StreamName=arguments.stream, ShardId=shard_id, ShardIteratorType="TRIM_HORIZON"
     )["ShardIterator"]

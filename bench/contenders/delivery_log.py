@@ -7,7 +7,6 @@ All contenders are started with ENDPOINT_URL STREAM FOLDER APP WORKER and "detai
 
 import sys
 import time
-import uuid
 from pathlib import Path
 
 STAMP_BYTES = 17
@@ -30,11 +29,10 @@ class Arguments:
 
 
 class DeliveryLog:
-    """A file of deliveries; each thread or shard has its own."""
+    """A file of deliveries: one for each shard, or one for all."""
 
-    def __init__(self, folder, *, detail=False):
-        path = Path(folder, f"{uuid.uuid4().hex}.deliveries")
-        self._file = path.open("ab", buffering=0)
+    def __init__(self, folder, shard_id="all", *, detail=False):
+        self._file = Path(folder, f"{shard_id}.deliveries").open("ab", buffering=0)  # noqa: SIM115
         self._detail = detail
 
     def write(self, data):

@@ -24,6 +24,7 @@ DYNAMODB_VARIABLE: Final = "BENCH_DYNAMODB"
 """Where DynamoDB Local is: one for the whole run."""
 KNOWN_APP: Final = "bench"
 """The app that has run before, whose leases are to be found soon."""
+_TABLES: Final = {"": "leaseKey", "-CoordinatorState": "key", "-WorkerMetricStats": "wid"}
 _SCRIPTS: Final = Path(__file__).parent
 _SOURCES: Final = ("KclReader.java", "KinesisClientUtil.java")
 _FOLDER: Final = FOLDER / "kcl"
@@ -78,21 +79,17 @@ def _failover_ms(app: str) -> int:
 
 
 def prepare(app: str, shards: int) -> None:
-    """Leave the tables of an app as a run before left them, with leases that nobody holds.
+    """Leave the tables of the known app as a run before left them, with leases that nobody holds.
 
-    Making its tables and electing a leader takes the library more than a minute, which is a figure
-    of its own (a new app); the others are measured with an app that has run before.
+    Making its tables takes the library most of a minute, which is a figure of its own (a new app).
     """
-    tables = _client().list_tables()["TableNames"]
-    if app not in tables:
+    if app != KNOWN_APP:
         return
-    for table in (app, f"{app}-CoordinatorState", f"{app}-WorkerMetricStats"):
-        if table not in tables:
-            continue
-        for item in _client().scan(TableName=table)["Items"]:
-            keys = {name: item[name] for name in ("leaseKey", "key", "wid") if name in item}
-            if keys != {"key": {"S": "Migration3.0"}}:
-                _client().delete_item(TableName=table, Key=keys)
+    existing = _client().list_tables()["TableNames"]
+    for suffix, key in _TABLES.items():
+        if app + suffix in existing:
+            _client().delete_table(TableName=app + suffix)
+        _client().create_table(**_table(app + suffix, key))
     for shard in range(shards):
         low, high = (str(n * 2**128 // shards - (n > shard)) for n in (shard, shard + 1))
         _client().put_item(
@@ -107,6 +104,27 @@ def prepare(app: str, shards: int) -> None:
                 "endingHashKey": {"S": high},
             },
         )
+
+
+def _table(name: str, key: str) -> dict[str, Any]:
+    asked: dict[str, Any] = {
+        "TableName": name,
+        "KeySchema": [{"AttributeName": key, "KeyType": "HASH"}],
+        "AttributeDefinitions": [{"AttributeName": key, "AttributeType": "S"}],
+        "BillingMode": "PAY_PER_REQUEST",
+    }
+    if key == "leaseKey":
+        asked["AttributeDefinitions"].append({"AttributeName": "leaseOwner", "AttributeType": "S"})
+        index = {
+            "IndexName": "LeaseOwnerToLeaseKeyIndex",
+            "KeySchema": [
+                {"AttributeName": "leaseOwner", "KeyType": "HASH"},
+                {"AttributeName": key, "KeyType": "RANGE"},
+            ],
+            "Projection": {"ProjectionType": "KEYS_ONLY"},
+        }
+        asked["GlobalSecondaryIndexes"] = [index]
+    return asked
 
 
 def _dynamodb() -> str:

@@ -15,8 +15,10 @@ CHECKPOINT_SECONDS = 5
 class Recorder(processor.RecordProcessorBase):
     """Writes down what comes, and checkpoints every few seconds."""
 
-    def initialize(self, _):
-        self._log = DeliveryLog(sys.argv[1], detail=sys.argv[2] == "detail")
+    def initialize(self, initialize_input):
+        self._log = DeliveryLog(
+            sys.argv[1], initialize_input.shard_id, detail=sys.argv[2] == "detail"
+        )
         self._checkpointed_at = time.monotonic()
 
     def process_records(self, process_records_input):

@@ -20,8 +20,8 @@ class Recorder(shardline.ShardConsumer):
         self.folder = os.environ["BENCH_FOLDER"]
         self.detail = os.environ["BENCH_DETAIL"] == "detail"
 
-    def shard_started(self, _shard_id, _fence):
-        self.log = DeliveryLog(self.folder, detail=self.detail)
+    def shard_started(self, shard_id, _fence):
+        self.log = DeliveryLog(self.folder, shard_id, detail=self.detail)
 
     def process(self, batch):
         self.log.write([record.data for record in batch.records])

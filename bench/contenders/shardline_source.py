@@ -15,7 +15,7 @@ arguments = Arguments()
 spark = session("bench", master="local[2]")
 spark.sparkContext.setLogLevel("ERROR")
 Path(arguments.folder, "ready").write_text(f"{time.time():.6f}")
-log = Path(arguments.folder, "source.deliveries").open("a", buffering=1)  # noqa: SIM115
+log = Path(arguments.folder, "all.deliveries").open("a", buffering=1)  # noqa: SIM115
 
 
 def deliver(rows, _):

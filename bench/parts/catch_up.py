@@ -1,7 +1,8 @@
 """Which share of the read quota (2 MiB a second and shard) a contender takes from a backlog.
 
-From its first delivery, whose records do not count, to its last record: starting is another
-figure. A little more than 1 is the second that the service gives in advance.
+From its first delivery to its last record: starting is another figure. The service gives a page in
+advance, after which the shard is in debt and refuses reads. So a reader is at its end when the
+debt is paid, and one that always reads as soon as it may has a share of 1, whatever its pages are.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from bench.workload.deliveries import Delivery
 
 SHARDS: Final = (1, 4, 16)
-RECORDS: Final = 30_000
-"""Of each shard: 14 seconds at the quota."""
+RECORDS: Final = 24_000
+"""Of each shard: 11 seconds at the quota."""
 QUICK_RECORDS: Final = 16_000
 KEY_BYTES: Final = 5
 SLOWEST: Final = 0.1
@@ -32,11 +33,25 @@ SLOWEST: Final = 0.1
 
 
 def share_of(deliveries: Sequence[Delivery], shards: int) -> float:
-    """Return the share of the quota that was taken after the first delivery."""
-    ordered = sorted(deliveries, key=lambda each: each.at)
-    seconds = ordered[-1].at - ordered[0].at
-    size = sum(each.count for each in ordered[1:]) * (RECORD_BYTES + KEY_BYTES)
-    return size / (shards * SHARD_READ_BYTES_PER_SECOND) / seconds
+    """Return the share of the quota that was taken from the first delivery on."""
+    began = min(each.at for each in deliveries)
+    by_shard: dict[str, list[Delivery]] = {}
+    for each in sorted(deliveries, key=lambda each: each.at):
+        by_shard.setdefault(each.shard_id, []).append(each)
+    rate = SHARD_READ_BYTES_PER_SECOND * shards / len(by_shard)
+    ended = max(_debt_free_at(of_one, began, rate) for of_one in by_shard.values())
+    size = sum(each.count for each in deliveries) * (RECORD_BYTES + KEY_BYTES)
+    return size / (SHARD_READ_BYTES_PER_SECOND * shards * (ended - began + 1))
+
+
+def _debt_free_at(deliveries: Sequence[Delivery], began: float, rate: float) -> float:
+    """Return when the bucket of a shard, which holds one second, is empty and not below."""
+    level, at = rate, began
+    for each in deliveries:
+        level = min(rate, level + (each.at - at) * rate)
+        level -= each.count * (RECORD_BYTES + KEY_BYTES)
+        at = each.at
+    return at + max(0.0, -level) / rate
 
 
 def measure(

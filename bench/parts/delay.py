@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 SHARDS: Final = 4
 TRICKLE_PER_SECOND: Final = 5
-SECONDS: Final = 7.0
+SECONDS: Final = 6.0
 QUICK_SECONDS: Final = 4.0
 
 

@@ -30,7 +30,7 @@ KEYS: Final = 16
 PER_SECOND: Final = 40.0
 """Records of each shard, so that something of each key comes every 0.4 s."""
 BEFORE_SECONDS: Final = 4.0
-SECONDS: Final = {"kill": 30.0, "deploy": 15.0, "storm": 25.0}
+SECONDS: Final = {"kill": 25.0, "deploy": 12.0, "storm": 15.0}
 STORM: Final = (8, 4, 8)
 """To how many shards the stream is brought, one after the other."""
 DRAIN_SECONDS: Final = 45.0

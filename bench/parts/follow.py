@@ -18,7 +18,7 @@ QUICK_MOST: Final = 8
 P95_SECONDS: Final = 1.0
 DELIVERED: Final = 0.99
 LATE_SECONDS: Final = 0.5
-SECONDS: Final = 8.0
+SECONDS: Final = 7.0
 QUICK_SECONDS: Final = 5.0
 
 

@@ -1,7 +1,8 @@
 """What a contender delivered, as it writes it down itself.
 
-Contenders append to `FOLDER/*.deliveries`, one line for each delivery, as soon as user code has
-it: `TIME COUNT PUT_OF_OLDEST PUT_OF_NEWEST`, and in detail ` KEY:NUMBER` for each record.
+Contenders append to `FOLDER/SHARD.deliveries`, or all.deliveries, one line for each delivery, as
+soon as user code has it: `TIME COUNT PUT_OF_OLDEST PUT_OF_NEWEST`, and in detail ` KEY:NUMBER` for
+each record.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ class Delivery:
     newest_put: float
     records: tuple[tuple[str, int], ...] = ()
     """Key and number of each, if the contender was asked for details."""
+    shard_id: str = "all"
+    """"all" for a contender that delivers all shards together."""
 
 
 @dataclass
@@ -52,7 +55,7 @@ class DeliveryLog:
                 text = file.read()
             whole = text[: text.rfind(b"\n") + 1]
             self._read[path] = self._read.get(path, 0) + len(whole)
-            self.deliveries += [parse(line) for line in whole.decode().splitlines()]
+            self.deliveries += [parse(line, path.stem) for line in whole.decode().splitlines()]
 
     def wait_for(
         self, records: int, seconds: float, check: Callable[[], None] = lambda: None
@@ -68,12 +71,12 @@ class DeliveryLog:
             self.read_on()
 
 
-def parse(line: str) -> Delivery:
+def parse(line: str, shard_id: str = "all") -> Delivery:
     """Return the delivery that a line tells of."""
     at, count, oldest, newest, *records = line.split()
     pairs = (each.rpartition(":") for each in records)
     numbered = tuple((key, int(number)) for key, _, number in pairs)
-    return Delivery(float(at), int(count), float(oldest), float(newest), numbered)
+    return Delivery(float(at), int(count), float(oldest), float(newest), numbered, shard_id)
 
 
 def delays(

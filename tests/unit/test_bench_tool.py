@@ -44,7 +44,7 @@ def test_keys_lie_in_their_shard() -> None:
 
 
 def test_a_half_written_line_is_read_when_it_is_whole(tmp_path: Path) -> None:
-    log, file = DeliveryLog(tmp_path), tmp_path / "a.deliveries"
+    log, file = DeliveryLog(tmp_path), tmp_path / "all.deliveries"
     file.write_text("10.0 2 9.0 9.5 k0001:1 k0002:1\n11.0 1")
     log.read_on()
     assert log.deliveries == [Delivery(10.0, 2, 9.0, 9.5, (("k0001", 1), ("k0002", 1)))]
@@ -77,10 +77,29 @@ def test_the_search_finds_the_limit_to_a_quarter(limit: int) -> None:
     assert len(tried) == len(set(tried)) <= 8
 
 
-def test_the_first_delivery_is_not_part_of_the_share() -> None:
-    # 2 MiB a second and shard: twice 2,088 records of 1,004 bytes are two seconds of one shard.
-    deliveries = [parse("10.0 9999 1.0 1.0"), parse("11.0 2089 1.0 1.0"), parse("12.0 2089 1 1")]
-    assert share_of(deliveries, 1) == pytest.approx(1.0, abs=0.001)
+SECOND = 2_089
+"""Records of 1,004 bytes that a shard gives in a second."""
+
+
+@pytest.mark.parametrize(
+    ("deliveries", "share"),
+    [
+        ([(0, 5 * SECOND), (4, 5 * SECOND)], 1.0),  # whole pages, each as soon as it may be read
+        ([(n, SECOND) for n in range(10)], 1.0),  # small pages, all the time
+        ([(0, 5 * SECOND), (14, 5 * SECOND)], 0.53),  # ten seconds late
+        ([(2 * n, SECOND) for n in range(10)], 0.53),
+        ([(0, 8 * SECOND), (2, 2 * SECOND)], 1.0),  # a batch that was read before it was delivered
+    ],
+)
+def test_the_share_counts_until_the_debt_is_paid(
+    deliveries: list[tuple[int, int]], share: float
+) -> None:
+    lines = [f"{10 + at} {count} 1 1" for at, count in deliveries]
+    one = [parse(line, "shard-0") for line in lines]
+    assert share_of(one, 1) == pytest.approx(share, abs=0.01)
+    two = one + [parse(line, "shard-1") for line in lines]
+    assert share_of(two, 2) == pytest.approx(share, abs=0.01)
+    assert share_of([parse(line) for line in lines] * 2, 2) == pytest.approx(share, abs=0.01)
 
 
 def test_silence_repeats_and_losses_are_counted_for_each_key() -> None:
