@@ -11,6 +11,7 @@ import json
 import multiprocessing
 import statistics
 import subprocess
+import threading
 import time
 import uuid
 from contextlib import contextmanager, suppress
@@ -37,6 +38,7 @@ ITEMS: Final = 4_000
 QUEUES: Final = {"orders-100": (100_000, 100), "orders-1000": (40_000, 1_000)}
 SHARDS: Final = 2
 BLOOP: Final = "bloop==3.1.1"
+BLOOP_SECONDS: Final = 60.0
 OURS, TYPED = "next(stream)", "next(stream), typed"
 
 
@@ -237,7 +239,13 @@ def with_bloop(server: Served) -> Iterator[Any]:
 
         def read(numbers: list[str] | None) -> Took:
             print("numbers" if numbers is not None else "go", file=stdin, flush=True)
-            answer = json.loads(stdout.readline())
+            patience = threading.Timer(BLOOP_SECONDS, process.kill)
+            patience.start()
+            line = stdout.readline()
+            patience.cancel()
+            if not line:
+                raise TimeoutError(f"not at its end after {BLOOP_SECONDS:.0f} s")
+            answer = json.loads(line)
             if numbers is not None:
                 numbers += answer["numbers"]
             return Took(*answer["took"])
