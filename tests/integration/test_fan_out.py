@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import shardline
-from shardline.errors import ConfigurationError, StreamNotFound
+from shardline.errors import ConfigurationError, GapError, StreamNotFound
 from shardline.local import Clock, Service
 from shardline.local.traffic import reshard_once
 from shardline.services.access import Access
@@ -140,6 +140,22 @@ def test_a_stream_at_latest_is_pushed_what_comes_after(service: Service, kinesis
         service.clock.advance(300)
         put(kinesis, STREAM, b"2")
         assert taken(stream, 1) == [b"2"]
+
+
+@pytest.mark.req("F-07")
+def test_what_expired_unread_is_a_gap(service: Service, kinesis: Any) -> None:
+    url = service.endpoint_url
+    put(kinesis, STREAM, b"1", b"2")
+    with shardline.stream(ORDERS, "trim_horizon", endpoint_url=url, fan_out="me") as stream:
+        assert taken(stream, 2) == [b"1", b"2"]
+        token = stream.token
+    put(kinesis, STREAM, b"3")
+    service.clock.advance(26 * 3600)
+    with (
+        shardline.stream(ORDERS, token, endpoint_url=url, fan_out="me") as stream,
+        pytest.raises(GapError, match="may be lost"),
+    ):
+        wait_until(lambda: next(stream) is not None, "a gap")
 
 
 def test_only_kinesis_pushes_and_names_are_checked(service: Service) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+import pyarrow as pa
 from botocore.exceptions import HTTPClientError
 
+from shardline.errors import ServiceError
 from shardline.services.clock import boot_seconds
 from shardline.services.fan_out.port import (
     SubscriptionBroken,
@@ -29,6 +32,8 @@ SILENCE_SECONDS: Final = 20.0
 _STALE_SECONDS: Final = 30.0
 """How long more may be waiting than was read. What waits is as old as that, and `core.gaps` needs
 to know when the service read a record: its margin is a minute."""
+_MANY_RECORDS: Final = 1_000
+"""So many records are delivered without looking for more that have come."""
 _EVENT: Final = "SubscribeToShardEvent"
 
 
@@ -50,14 +55,16 @@ class ShardSubscription:
         self._heard_at = clock()
         self._sent_after = self._heard_at
         """What is in the buffer was sent after this time."""
+        self._failure: ServiceError | None = None
+        """What follows the events that were returned."""
 
     def next(self, wait_seconds: float) -> Page | None:
-        """Return the next event as a page, or None if none came within this time."""
+        """Return the events that have come as one page, or None if none came within this time."""
         ends_at = self._clock() + wait_seconds
         while True:
-            page = self._take()
-            if page is not None:
-                return page
+            pages = self._take_all()
+            if pages:
+                return _joined(pages)
             data = self._read(max(0.0, ends_at - self._clock()))
             now = self._clock()
             if data is None:
@@ -85,13 +92,30 @@ class ShardSubscription:
         except (OSError, ValueError, HTTPClientError) as error:
             raise SubscriptionBroken(f"{self._subject}: {error}") from error
 
+    def _take_all(self) -> list[Page]:
+        """Return the whole events that have come. What follows them is raised by the next call."""
+        if self._failure is not None:
+            raise self._failure
+        pages: list[Page] = []
+        try:
+            while sum(page.records.num_rows for page in pages) < _MANY_RECORDS:
+                page = self._take()
+                if page is None:
+                    break
+                pages.append(page)
+        except ServiceError as error:
+            self._failure = error
+            if not pages:
+                raise
+        return pages
+
     def _take(self) -> Page | None:
         """Return the next whole event that has come, if any."""
         try:
             while (message := self._messages.take()) is not None:
                 self._heard_at = self._clock()
                 if message.headers.get(":message-type") != "event":
-                    raise self._failure(message)
+                    raise self._read_failure(message)
                 if message.headers.get(":event-type") == _EVENT:
                     return self._page(message.payload)
         except (HTTPClientError, msgspec.DecodeError) as error:
@@ -108,13 +132,22 @@ class ShardSubscription:
             self._service_time_at(self._sent_after),
         )
 
-    def _failure(self, message: Message) -> SubscriptionTaken | SubscriptionBroken:
+    def _read_failure(self, message: Message) -> SubscriptionTaken | SubscriptionBroken:
         """Return the error that a message of the service means; it is the last one."""
         headers = message.headers
         name = headers.get(":exception-type") or headers.get(":error-code") or "an error"
         text = headers.get(":error-message") or _text_in(message.payload)
         kind = SubscriptionBroken if name.startswith("Internal") else SubscriptionTaken
         return kind(f"{self._subject}: ended by the service with {name}: {text}")
+
+
+def _joined(pages: list[Page]) -> Page:
+    """Return events in a row as one page: what the last one says, from the time of the first."""
+    if len(pages) == 1:
+        return pages[0]
+    table = pa.Table.from_batches([page.records for page in pages]).combine_chunks()
+    batches = table.to_batches() or [pages[0].records]
+    return replace(pages[-1], records=batches[0], service_time=pages[0].service_time)
 
 
 def _text_in(payload: bytes) -> str:

@@ -109,15 +109,28 @@ def numbers(page: Page) -> list[str]:
 
 @pytest.mark.req("F-02", "F-03")
 def test_events_are_pages_until_the_answer_ends() -> None:
-    answer = chunked(INITIAL, event(1, 2), event(ContinuationSequenceNumber="90") + event(91))
-    with subscribed(answer) as subscription:
-        pages = [page_of(subscription) for _ in range(3)]
-        assert [numbers(page) for page in pages] == [["1", "2"], [], ["91"]]
-        assert [page.next_iterator for page in pages] == ["77", "90", "77"]
-        assert [page.behind_ms for page in pages] == [3, 3, 3]
-        assert pages[0].records.column("data").to_pylist() == [b"x" * 50] * 2
+    with subscribed(chunked(INITIAL, event(1, 2))) as subscription:
+        page = page_of(subscription)
+        assert (numbers(page), page.next_iterator, page.behind_ms) == (["1", "2"], "77", 3)
+        assert page.records.column("data").to_pylist() == [b"x" * 50] * 2
         with pytest.raises(SubscriptionEnded):
             subscription.next(30)
+
+
+def test_events_that_have_come_are_one_page_before_what_follows_them() -> None:
+    body = ScriptedBody(
+        event(1, 2) + event() + event(3, ContinuationSequenceNumber="90", MillisBehindLatest=0),
+        event() + event(ContinuationSequenceNumber="95"),
+        event(4) + event(5, ContinuationSequenceNumber=None),
+    )
+    subscription = subscription_on(body)
+    pages = [page_of(subscription) for _ in range(3)]
+    assert [numbers(page) for page in pages] == [["1", "2", "3"], [], ["4"]]
+    assert [page.next_iterator for page in pages] == ["90", "95", "77"]
+    assert [page.behind_ms for page in pages] == [0, 3, 3]
+    for _ in range(2):
+        with pytest.raises(SubscriptionBroken):
+            subscription.next(0)
 
 
 @pytest.mark.req("F-06")
