@@ -8,7 +8,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
-from shardline.errors import ConfigurationError, ServiceError
+from shardline.errors import ConfigurationError, ServiceError, ShardlineError, StreamNotFound
+from shardline.services.calls import Calls, Patience
 from shardline.services.clock import boot_seconds
 from shardline.services.deadlines import time_left
 from shardline.services.failures import read_failure
@@ -25,12 +26,13 @@ if TYPE_CHECKING:
 
     from shardline.core.positions import Position
     from shardline.services.addresses import Address
-    from shardline.services.calls import Patience
     from shardline.services.fan_out.port import Subscription
 
 logger = logging.getLogger(__name__)
 
 _SUBSCRIBE_SECONDS: Final = 10.0
+_REFUSED_SECONDS: Final = 4.0
+"""How long the answer that there is no such consumer is believed, by all shards of a worker."""
 
 
 class FanOutStream(KinesisStream):
@@ -48,8 +50,11 @@ class FanOutStream(KinesisStream):
         super().__init__(client, address, patience, wire=wire)
         self._push_client = push_client
         self._consumer_name = consumer_name
-        self._consumers = StreamConsumers(self._calls, address, self.describe)
+        once = Calls(client, str(address), Patience(total_seconds=0))
+        self._consumers = StreamConsumers(once, address, self.describe)
         self._consumer_arn: str | None = None
+        self._refusal: ShardlineError | None = None
+        self._refused_at = float("-inf")
         self._asking = threading.Lock()
         self._push_clock = ServiceClock()
         self._log_limit = LogLimit()
@@ -67,8 +72,10 @@ class FanOutStream(KinesisStream):
                     ConsumerARN=arn, ShardId=shard_id, StartingPosition=start
                 )
         except Exception as error:
-            self._consumer_arn = None  # it may have been deregistered: ask for it again
-            raise read_failure(error, subject, self._push_client.meta.endpoint_url).error from error
+            refusal = read_failure(error, subject, self._push_client.meta.endpoint_url).error
+            if isinstance(refusal, StreamNotFound):
+                self._consumer_arn = None  # it was deregistered, and perhaps registered again
+            raise refusal from error
         self._push_clock.time_of(response)
         subscription = ShardSubscription(subject, body_in(response), self._service_time_at)
         self._subscriptions.add(subscription)
@@ -96,22 +103,29 @@ class FanOutStream(KinesisStream):
         self._push_client.close()
 
     def _arn(self) -> str:
-        """Return the ARN of the consumer, asked for once by all shards."""
+        """Return the ARN of the consumer; one shard asks for all, and a "no" holds a moment."""
         with self._asking:
             if self._consumer_arn is None:
-                found = self._consumers.find(self._consumer_name)
-                if found is None:
-                    raise ConfigurationError(
-                        f"{self._address} has no fan-out consumer {self._consumer_name!r}: "
-                        f"shardline consumers register {self._address} {self._consumer_name}"
-                    )
-                if not found.active:
-                    raise ServiceError(
-                        f"{self._address}: the fan-out consumer {self._consumer_name!r} is "
-                        f"{found.status}"
-                    )
-                self._consumer_arn = found.arn
+                if self._refusal and boot_seconds() - self._refused_at < _REFUSED_SECONDS:
+                    raise self._refusal
+                try:
+                    self._consumer_arn = self._find_arn()
+                except ShardlineError as error:
+                    self._refusal, self._refused_at = error, boot_seconds()
+                    raise
             return self._consumer_arn
+
+    def _find_arn(self) -> str:
+        name = self._consumer_name
+        found = self._consumers.find(name)
+        if found is None:
+            register = f"shardline consumers register {self._address} {name}"
+            raise ConfigurationError(
+                f"{self._address} has no fan-out consumer {name!r}: {register}"
+            )
+        if not found.active:
+            raise ServiceError(f"{self._address}: the fan-out consumer {name!r} is {found.status}")
+        return found.arn
 
     def _service_time_at(self, seconds: float) -> datetime:
         """Return the service's time at a time of our clock, which is past."""

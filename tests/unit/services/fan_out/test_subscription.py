@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shardline.core.positions import TRIM_HORIZON, AtTime
-from shardline.errors import Throttled
+from shardline.errors import ConfigurationError, Throttled
 from shardline.local.event_stream import event_message, exception_message
 from shardline.services.access import Access
 from shardline.services.calls import Patience
@@ -177,6 +177,33 @@ def test_a_refusal_is_an_error_that_says_why() -> None:
     answer = whole({"__type": "LimitExceededException", "message": "slow"}, status=400)
     with pytest.raises(Throttled), subscribed(answer):
         pass
+
+
+def test_one_shard_asks_for_the_consumer_and_a_no_holds_for_all() -> None:
+    missing = whole({"__type": "ResourceNotFoundException", "message": "none"}, status=400)
+    stream = whole(
+        {
+            "StreamDescriptionSummary": {
+                "StreamName": "orders",
+                "StreamARN": STREAM_ARN,
+                "StreamStatus": "ACTIVE",
+                "RetentionPeriodHours": 24,
+                "StreamCreationTimestamp": 1.8e9,
+                "EnhancedMonitoring": [],
+                "OpenShardCount": 1,
+            }
+        }
+    )
+    with RawServer(missing, stream, missing) as server:
+        service = connect(
+            f"kinesis://{STREAM_ARN}", Access(endpoint_url=server.url), fan_out="billing"
+        )
+        assert isinstance(service, PushService)
+        for number in range(5):
+            with pytest.raises(ConfigurationError, match="has no fan-out consumer 'billing'"):
+                service.subscribe(f"shardId-{number:012d}", TRIM_HORIZON)
+        service.close()
+    assert server.operations == ["DescribeStreamConsumer", "DescribeStreamSummary"]
 
 
 def test_nothing_is_waited_for_that_is_not_there() -> None:
