@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 CONSUMER = "billing"
-_LOOK_SECONDS = 0.1
+_LOOK_SECONDS = 0.2
 
 
 class PushTwin(FastTwin):

@@ -183,9 +183,12 @@ def test_the_next_subscription_continues_after_the_last_event(end: str) -> None:
 
 @pytest.mark.req("F-03")
 def test_the_number_of_an_empty_event_is_kept_but_is_no_position() -> None:
-    service = ScriptedService([page([1]), page([], 50), SubscriptionEnded("over")], [page([60])])
+    script: list[Page | Exception | None] = [page([1], 40), page([], 50), SubscriptionEnded("over")]
+    service = ScriptedService(script, [page([60])])
     reader = reader_of(service)
-    assert [read(reader), read(reader)] == [[1], []]
+    assert read(reader) == [1]
+    assert reader.position == after(1)
+    assert read(reader) == []
     assert reader.position == after(1)
     service.now += 300
     assert read(reader) == [60]
