@@ -7,7 +7,7 @@ from typing import Any
 
 from shardline.consumer.delivery import Delivery
 from shardline.consumer.lanes import Watermark
-from shardline.consumer.messages import Acknowledged
+from shardline.consumer.messages import Acknowledged, PipelineStalled
 from shardline.consumer.pipeline import Pipeline
 from shardline.consumer.read_ahead import ReadAhead
 from shardline.consumer.runner import Runner
@@ -138,3 +138,15 @@ def _(self: Any, ticket: int) -> Any:
         reached = self._open.popleft().chunk
         self._first += 1
     return reached
+
+
+@bug("X-30", "a process that still runs a call that was given up stays", Runner, "_start")
+def _(self: Any, start: Any) -> None:
+    place = (start.key.stream_name, start.key.shard_id)
+    if place in self._abandoned and self._abandoned[place].oldest_call() is not None:
+        self._send(PipelineStalled(start.key, self._job.stall_seconds))
+    else:
+        _start(self, start)
+
+
+_start = Runner._start

@@ -6,12 +6,15 @@ import zlib
 from dataclasses import replace
 from typing import Any
 
+from shardline.consumer import gap_watch
 from shardline.consumer.messages import ShardProcessed
 from shardline.consumer.pipeline import Pipeline
 from shardline.consumer.runner import Runner
 from shardline.consumer.worker import StreamWork, Worker
+from shardline.core.gaps import first_as_of
 from shardline.core.leasing import events as e
-from shardline.core.leasing import free_leases, handover, ledger, rows, saves, state
+from shardline.core.leasing import free_leases, handover, ledger, missing_rows, rows, saves, state
+from shardline.core.leasing.described_stream import DescribedStream
 from shardline.core.leasing.free_leases import FreeLeases
 from shardline.core.leasing.holdings import Holdings, Stage
 from shardline.core.leasing.instructions import (
@@ -22,6 +25,7 @@ from shardline.core.leasing.instructions import (
     Save,
     Take,
 )
+from shardline.core.leasing.knowledge import RowKnowledge
 from shardline.core.leasing.ledger import Ledger
 from shardline.core.leasing.listed_shards import ListedShards
 from shardline.core.leasing.missing_rows import MissingRows
@@ -293,7 +297,7 @@ BUGS[-1] = replace(
 
 
 @bug("L-14", "a listing is believed for ever", LeaseState, "listing_due_at")
-def _(self: Any) -> float:
+def _(self: Any, now: float) -> float:
     return float("inf") if self.ledger.listing.shards else 0.0
 
 
@@ -359,3 +363,70 @@ def _(self: Any) -> list[str]:
     for shard_id, row in self.lost.items():
         self.lost[shard_id] = replace(row, checkpoint=TRIM_HORIZON, completed=False)
     return sorted(self.lost)
+
+
+# --- a start at "latest", and owners that live again ----------------------------------------
+
+
+@bug("O-22", "what is closed at the first listing is skipped, whenever it was closed", Ledger,
+     "_find_passed")  # fmt: skip
+def _(self: Any) -> frozenset[str]:
+    header = self.header
+    if header is None or not header.latest or header.settled:
+        return _passed(self)
+    closed = {i for i, s in self.listing.shards.items() if s.closed and i not in self.rows}
+    return _passed(self) | closed
+
+
+_passed = Ledger._find_passed
+
+
+@bug("L-04", "after latest a parent whose row was not read is taken for skipped", Ledger,
+     "_find_passed")  # fmt: skip
+def _(self: Any) -> frozenset[str]:
+    if not self._settled_at_latest:
+        return _passed(self)
+    parents = {p for row in self.rows.values() for p in row.parents}
+    return _passed(self) | (parents - self.rows.keys())
+
+
+@bug("W-06", "a dead owner is not asked again before its lease is taken", RowKnowledge,
+     "heartbeats_before_taking")  # fmt: skip
+def _(self: Any, owners: Any) -> None:
+    return
+
+
+# --- gaps -----------------------------------------------------------------------------------
+
+
+@bug("X-01", "a place has no time before its first page", MissingRows, "create")
+def _(self: Any, *args: Any, **named: Any) -> Any:
+    for made in _create(self, *args, **named):
+        timeless = isinstance(made, Create)
+        yield replace(made, new=replace(made.new, as_of=None)) if timeless else made
+
+
+BUGS[-1] = replace(
+    BUGS[-1],
+    changes=(*BUGS[-1].changes, (DescribedStream, "as_of", lambda _, row, *__: row.as_of)),
+)
+
+
+@bug("X-24", "a quiet shard grows old", gap_watch, "as_of_after_page")
+def _(as_of: Any, *, last_arrival: Any, **_: Any) -> Any:
+    return as_of if last_arrival is None else max(as_of, last_arrival)
+
+
+@bug("X-15", "a child that waits does not move with its parent", DescribedStream, "as_of")
+def _(self: Any, row: Any, parents: Any, now: float) -> Any:
+    return row.as_of
+
+
+@bug("X-24", "a young stream has records that are older than it", missing_rows, "_as_of")
+def _(header: Any, position: Any, service_time: Any, retention: Any) -> Any:
+    return first_as_of(position, known_at=service_time, retention=retention)
+
+
+@bug("X-11", "what is not found is gone, however young it is", DescribedStream, "may_be_gone")
+def _(self: Any, row: Any, now: float) -> bool:
+    return True

@@ -33,12 +33,19 @@ def seeds_needed(bug: Bug, most: int) -> tuple[str | None, str]:
         for seed in range(most):
             outcome = simulate(seed)
             if outcome.failure:
-                return f"{seed + 1:5d} seeds", outcome.failure.splitlines()[0]
+                return f"{seed + 1:5d} seeds", _seen(outcome.failure)
         for number, script in enumerate(_schedules(), start=1):
             failure = run(script).failure
             if failure:
-                return f"{number:5d} small", f"{script}: {failure.splitlines()[0]}"
+                return f"{number:5d} small", f"{script}: {_seen(failure)}"
     return None, ""
+
+
+def _seen(failure: str) -> str:
+    """Return what was seen. A mutant that does not fit the code any more proves nothing."""
+    if failure.startswith(("TypeError", "AttributeError", "NameError", "KeyError")):
+        raise AssertionError(f"the mutant itself is broken: {failure}")
+    return failure.splitlines()[0]
 
 
 def _schedules() -> Iterator[dict[int, str]]:

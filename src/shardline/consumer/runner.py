@@ -25,6 +25,7 @@ from shardline.consumer.messages import (
     LeasesValid,
     PipelineBlocked,
     PipelineFailed,
+    PipelineFinished,
     PipelineStalled,
     Pulse,
     Quit,
@@ -128,6 +129,9 @@ class Runner:
         self._valid_until = float("-inf")
         self._works: dict[tuple[str, str], _Work] = {}
         self._abandoned: dict[tuple[str, str], _Work] = {}
+        """Pipelines that ended while a call of their consumer runs on."""
+        self._waiting: dict[tuple[str, str], StartPipeline] = {}
+        """Starts that wait for the end of such a call: never two at once in one shard."""
         self._services: dict[str, StreamService] = {}
         self._connect = connect_to or self._connect_to
         self._make_loop = make_loop or self._thread
@@ -149,6 +153,8 @@ class Runner:
                     work = self._work_of(key)
                     if work is not None:
                         work.pipeline.finish()
+                    elif self._stop_waiting(key):
+                        self._send(PipelineFinished(key))
                 case StopPipeline(key):
                     self._stop(key)
                 case KeyIsParked(key, record_key):
@@ -170,9 +176,9 @@ class Runner:
                 elif work.failure() is not None:
                     self._report_failure(place, work)
                 elif work.delivery.ended:
-                    del self._works[place]
-            for place in [p for p, w in self._abandoned.items() if w.oldest_call() is None]:
-                del self._abandoned[place]
+                    self._drop(place, work)
+            for place, work in list(self._abandoned.items()):
+                self._look_after(place, work.oldest_call(), now)
             counts = self.counts
         self._send(Pulse(counts))
 
@@ -180,13 +186,13 @@ class Runner:
 
     def _start(self, start: StartPipeline) -> None:
         place = (start.key.stream_name, start.key.shard_id)
-        if place in self._abandoned and self._abandoned[place].oldest_call() is not None:
-            self._send(PipelineBlocked(start.key))
-            return
         if place in self._works:
             if self._works[place].pipeline.key == start.key:
                 return  # sent twice, around the start of this process
             self._stop(self._works[place].pipeline.key)
+        if place in self._abandoned and self._abandoned[place].oldest_call() is not None:
+            self._waiting[place] = start  # for the end of that call: `watch` looks for it
+            return
         try:
             work = self._make(start)
         except Exception as error:
@@ -268,18 +274,40 @@ class Runner:
         work = self._works.get((key.stream_name, key.shard_id))
         return work if work is not None and work.pipeline.key == key else None
 
+    def _look_after(self, place: tuple[str, str], call_began: float | None, now: float) -> None:
+        """Start what waited for the end of an abandoned call; report it if the call hangs."""
+        if call_began is None:
+            del self._abandoned[place]
+            if place in self._waiting:
+                self._start(self._waiting.pop(place))
+        elif place in self._waiting and now - call_began > self._job.stall_seconds:
+            self._send(PipelineBlocked(self._waiting.pop(place).key))
+
+    def _stop_waiting(self, key: PipelineKey) -> bool:
+        """Forget a start that waits; return true if it was there."""
+        place = (key.stream_name, key.shard_id)
+        found = place in self._waiting and self._waiting[place].key == key
+        if found:
+            del self._waiting[place]
+        return found
+
+    def _drop(self, place: tuple[str, str], work: _Work) -> None:
+        """Remove a pipeline that ended; one of its lanes may still be in a call."""
+        del self._works[place]
+        if work.oldest_call() is not None:
+            self._abandoned[place] = work
+
     def _stop(self, key: PipelineKey) -> None:
+        self._stop_waiting(key)
         work = self._work_of(key)
         if work is None:
             return
-        del self._works[key.stream_name, key.shard_id]
+        self._drop((key.stream_name, key.shard_id), work)
         if work.delivery.ended:
             return  # it was released or ended before
         work.pipeline.stop()
         told = _tell_lease_lost(work.consumer, key.shard_id)
         self._make_loop(f"lease_lost of {key.shard_id}", told, lambda: False).start()
-        if work.oldest_call() is not None:
-            self._abandoned[key.stream_name, key.shard_id] = work
 
     def _abandon(self, place: tuple[str, str], work: _Work, seconds: float) -> None:
         del self._works[place]
@@ -294,7 +322,7 @@ class Runner:
 
     def _report_failure(self, place: tuple[str, str], work: _Work) -> None:
         error = work.failure()
-        del self._works[place]
+        self._drop(place, work)
         work.pipeline.stop()
         logger.error("%s: its pipeline failed: %r", place[1], error, exc_info=error)
         self._send(PipelineFailed(work.pipeline.key, f"{type(error).__name__}: {error}"))

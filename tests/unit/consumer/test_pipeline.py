@@ -290,6 +290,21 @@ def test_a_consumer_that_hangs_is_abandoned_and_its_shard_given_up() -> None:
     assert [report.key for report in stage.reports(PipelineBlocked)] == [again]
 
 
+def test_a_shard_waits_for_the_end_of_a_call_that_runs_under_an_earlier_epoch() -> None:
+    stage = Stage(stall_seconds=30.0)
+    put(stage, 0, 5)
+    stage.loops.hangs = lambda name, call: "process" in repr(call)
+    stage.start(stage.shard_ids[0])
+    stage.run(5)
+    again = stage.start(stage.shard_ids[0], epoch=2)  # its lease was lost, and taken anew
+    stage.run(20)
+    assert not stage.reports(PipelineBlocked), "the call may still return"
+    stage.run(20)
+    assert [report.key for report in stage.reports(PipelineBlocked)] == [again]
+    stage.run(40)
+    assert not stage.reports(PipelineStalled), "it was never started beside the other"
+
+
 def test_the_policy_halts_the_shard() -> None:
     class Halting(Keeping):
         failure = Halt()

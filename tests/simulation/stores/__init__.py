@@ -1,0 +1,1 @@
+"""Real lease tables under attack: are their rows compare-and-set registers, whatever happens?"""
