@@ -11,8 +11,8 @@ FAST_TIERS := unit property simulation
 SLOW_TIERS := contract integration spark cluster browser
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-tables test-versions check format docs bench simulate mutants lock \
-	clean coverage-of-requirements unreachable planted-bugs
+.PHONY: help setup demo test test-fast test-tables test-versions check format docs bench simulate mutants attack \
+	lock clean coverage-of-requirements unreachable planted-bugs
 
 help: ## list the targets
 	@echo "shardline: ordered consumption of resharding streams. Start with: make demo"
@@ -60,7 +60,10 @@ simulate: .venv/.shardline ## replay one simulated run: make simulate SEED=7
 	@$(BIN)/python -m tests.simulation $(SEED)
 
 mutants: .venv/.shardline ## put known bugs in, one by one; each must be caught
-	@$(BIN)/python -m tests.simulation.mutants
+	@$(BIN)/python -m tests.simulation.mutants --small
+
+attack: setup ## judge every row of real lease tables under kills, stops, cuts and silence: 100,000 operations each
+	@$(SPARK) $(BIN)/python -m tests.simulation.stores.attack
 
 test-versions: .venv/.shardline ## the fast tests with the lowest and the newest versions of the dependencies
 	@$(PIP) install "uv>=0.9"

@@ -387,7 +387,7 @@ def _(self: Any) -> frozenset[str]:
     if not self._settled_at_latest:
         return _passed(self)
     parents = {p for row in self.rows.values() for p in row.parents}
-    return _passed(self) | (parents - self.rows.keys())
+    return frozenset(_passed(self) | (parents - self.rows.keys()))
 
 
 @bug("W-06", "a dead owner is not asked again before its lease is taken", RowKnowledge,
@@ -402,8 +402,10 @@ def _(self: Any, owners: Any) -> None:
 @bug("X-01", "a place has no time before its first page", MissingRows, "create")
 def _(self: Any, *args: Any, **named: Any) -> Any:
     for made in _create(self, *args, **named):
-        timeless = isinstance(made, Create)
-        yield replace(made, new=replace(made.new, as_of=None)) if timeless else made
+        if isinstance(made, Create):
+            yield replace(made, new=replace(made.new, as_of=None))
+        else:
+            yield made
 
 
 BUGS[-1] = replace(

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,30 +59,32 @@ class Report:
 
 
 @contextmanager
-def place_of(store: str, seed: int) -> Iterator[Place]:
-    """Run a store, and yield where clients find it."""
+def place_of(store: str, seed: int, url: str | None = None) -> Iterator[Place]:
+    """Yield where clients find a store: the one at a URL, or one that is run for this."""
     with ExitStack() as stack:
         if store == "sqlite":
             folder = stack.enter_context(tempfile.TemporaryDirectory())
             place = Place(f"sqlite:///{folder}/leases.db")
         elif store == "postgresql":
-            dsn = stack.enter_context(servers.postgresql()).dsn
+            dsn = url or stack.enter_context(servers.postgresql()).dsn
             port = dsn.rpartition(":")[2].partition("/")[0]
             relay = stack.enter_context(Relay(int(port), seed))
             place = Place(dsn.replace(f":{port}/", f":{relay.port}/"), direct=dsn)
         else:
-            url = stack.enter_context(servers.dynamodb_local()).endpoint_url
+            url = url or stack.enter_context(servers.dynamodb_local()).endpoint_url
             relay = stack.enter_context(Relay(int(url.rpartition(":")[2].strip("/")), seed))
-            place = Place("dynamodb://leases", f"http://127.0.0.1:{relay.port}", url)
+            place = Place(
+                f"dynamodb://leases-{uuid.uuid4().hex}", f"http://127.0.0.1:{relay.port}", url
+            )
         _prepare(place)
         yield place
 
 
-def attack(store: str, operations: int, seed: int) -> Report:
+def attack(store: str, operations: int, seed: int, url: str | None = None) -> Report:
     """Run clients until they made so many operations, and judge what they saw."""
     began, random = time.monotonic(), Random(seed)
     killed = stopped = started = 0
-    with tempfile.TemporaryDirectory() as folder, place_of(store, seed) as place:
+    with tempfile.TemporaryDirectory() as folder, place_of(store, seed, url) as place:
         running: list[subprocess.Popen[bytes]] = []
         try:
             while True:
@@ -150,9 +153,10 @@ def _count(folder: str) -> int:
 
 
 def _start(place: Place, name: str, seed: int, folder: str) -> subprocess.Popen[bytes]:
-    arguments = (place.address, place.endpoint, name, str(_BURST), str(seed), f"{folder}/{name}")
+    stream = Path(folder).name  # rows of its own in a table that others use too
+    arguments = (place.address, place.endpoint, stream, name, str(_BURST), str(seed))
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.simulation.stores.client", *arguments],
+        [sys.executable, "-m", "tests.simulation.stores.client", *arguments, f"{folder}/{name}"],
         env={**os.environ, "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"},
         stderr=subprocess.DEVNULL,
     )

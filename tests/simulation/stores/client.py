@@ -1,6 +1,6 @@
 """A client process: reads and swaps rows of a lease table, and writes down what it saw.
 
-`python -m tests.simulation.stores.client ADDRESS ENDPOINT NAME OPERATIONS SEED LOG`
+`python -m tests.simulation.stores.client ADDRESS ENDPOINT STREAM NAME OPERATIONS SEED LOG`
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from shardline.leases.port import LeaseTable
 
 ROWS = 4
-SPACE = ("app", "orders")
+APP = "attack"
 CREATED = datetime(2026, 11, 1, tzinfo=UTC)
 
 
 def main() -> None:
-    address, endpoint, name, operations, seed, log = sys.argv[1:]
+    address, endpoint, stream, name, operations, seed, log = sys.argv[1:]
     logging.disable(logging.CRITICAL)
     table = _open(address, endpoint)
     random = Random(int(seed))
@@ -42,14 +42,14 @@ def main() -> None:
             shard_id = f"s{random.randrange(ROWS)}"
             swaps = shard_id in known and random.random() < 0.6
             row = known.get(shard_id)
-            new = _next(row, shard_id, f"{name}.{number}") if swaps else None
+            new = _next(row, stream, shard_id, f"{name}.{number}") if swaps else None
             call: dict[str, Any] = {"row": shard_id, "began": time.monotonic()}
             if new is not None:
                 call |= {"written": new.lease_owner, "expected": row and row.lease_owner}
             lines.write(json.dumps(call) + "\n")
             try:
                 if new is None:
-                    found = table.read_rows(*SPACE, [shard_id]).get(shard_id)
+                    found = table.read_rows(APP, stream, [shard_id]).get(shard_id)
                 else:
                     table.swap_row(new, row)
                     found = new
@@ -78,9 +78,9 @@ def _open(address: str, endpoint: str) -> LeaseTable:
     return open_table(address)
 
 
-def _next(row: LeaseRow | None, shard_id: str, owner: str) -> LeaseRow:
+def _next(row: LeaseRow | None, stream: str, shard_id: str, owner: str) -> LeaseRow:
     if row is None:
-        return LeaseRow(*SPACE, shard_id, CREATED, lease_owner=owner, lease_count=1)
+        return LeaseRow(APP, stream, shard_id, CREATED, lease_owner=owner, lease_count=1)
     return replace(row, lease_owner=owner, lease_count=row.lease_count + 1)
 
 
