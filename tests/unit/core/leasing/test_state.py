@@ -105,6 +105,7 @@ def test_who_has_just_come_takes_only_a_few_until_all_have_shown_up() -> None:
     assert {row.epoch % 10**6 for row in stage.rows().values()} == {1}, "nothing was handed over"
 
 
+@pytest.mark.req("K-30")
 def test_a_free_lease_is_read_before_it_is_taken() -> None:
     row = LeaseRow(*SPACE, "s0", BIRTH)
     state = LeaseState(*SPACE, "a/1")
