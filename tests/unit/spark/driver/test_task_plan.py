@@ -1,0 +1,40 @@
+"""From a planned batch to tasks."""
+
+from __future__ import annotations
+
+from shardline.core.offsets import Range
+from shardline.core.positions import After
+from shardline.core.shards import SequenceNumber
+from shardline.spark.driver.task_plan import tasks
+from shardline.spark.executor.range_reader import ShardRange
+
+PLACE = After(SequenceNumber("1"))
+
+
+def ranges(count: int, inline: bytes | None = None) -> list[ShardRange]:
+    return [ShardRange(f"shard-{n:03}", Range(PLACE, PLACE), inline) for n in range(count)]
+
+
+def sizes(count: int, shards_per_task: int | None, cores: int) -> list[int]:
+    return [len(task) for task in tasks(ranges(count), shards_per_task, cores)]
+
+
+def test_as_many_tasks_as_cores_until_each_has_enough_shards() -> None:
+    assert sizes(1, None, 2) == [1]
+    assert sizes(8, None, 2) == [4, 4]
+    assert sizes(64, None, 2) == [16] * 4
+    assert sizes(10, 3, 2) == [3, 3, 2, 2]
+
+
+def test_records_that_travel_need_one_task() -> None:
+    assert [len(task) for task in tasks(ranges(20, b""), None, 4)] == [20]
+    mixed = tasks([*ranges(3, b""), *ranges(2)], None, 2)
+    assert [len(task) for task in mixed] == [4, 1]
+
+
+def test_every_range_is_read_once_and_whole() -> None:
+    shared = tasks(ranges(37), None, 4)
+    assert sorted(item.shard_id for task in shared for item in task) == [
+        f"shard-{n:03}" for n in range(37)
+    ]
+    assert tasks([], None, 4) == ()
