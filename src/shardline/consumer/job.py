@@ -13,6 +13,7 @@ from shardline.services.addresses import parse_address
 
 if TYPE_CHECKING:
     from shardline.core.positions import AtTime, TrimHorizon
+    from shardline.services.snapshot_stream import SnapshotSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,8 @@ class StreamSource:
     wire: str = "json"
     fan_out: str | None = None
     """The registered consumer under which shards are subscribed to; None to poll them."""
+    snapshot: SnapshotSettings | None = None
+    """How the table is read before its changes; None for a stream without that."""
 
     @property
     def name(self) -> str:

@@ -70,7 +70,10 @@ class _Keeper:
             stop_seconds=job.stop_seconds,
             clock=boot_seconds,
         )
-        self._services = {s.name: connect(s.address, s.access, wire=s.wire) for s in job.streams}
+        self._services = {
+            s.name: connect(s.address, s.access, wire=s.wire, snapshot=s.snapshot)
+            for s in job.streams
+        }
         self._worker.coordinators = {
             stream_name: Coordinator(
                 table,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,12 +17,16 @@ from shardline.core.positions import LATEST, start_at
 from shardline.errors import ConfigurationError
 from shardline.services.access import Access
 from shardline.services.connection import connect
+from shardline.services.snapshot_stream import MARGIN, SnapshotSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
     from shardline.consumer.consumer import ChangeOf, ShardConsumer
+
+SNAPSHOT: Final = "snapshot"
+"""The start that means: the items of the table first, then every change since."""
 
 DEFAULT_LEASE_TABLE: Final = "sqlite:///shardline-leases.db"
 """For the workers of one machine that are started in the same folder."""
@@ -48,6 +53,8 @@ def job_of(
     go_on_after_gaps: bool = False,
     wire: str = "json",
     fan_out: str | None = None,
+    snapshot_segments: int = 4,
+    snapshot_units_per_second: float | None = None,
     change_of: ChangeOf | None = None,
     region: str | None = None,
     endpoint_url: str | None = None,
@@ -62,6 +69,10 @@ def job_of(
     would begin anew. `fan_out` names a consumer of enhanced fan-out, which is registered if it is
     missing and costs money: shards are pushed to it, and polled while they are not. `name` is how
     leases and dashboard show the workers of this run.
+
+    With `start="snapshot"` every item of a table is delivered first, as a change of the type
+    "snapshot", in `snapshot_segments` side by side and at no more than `snapshot_units_per_second`;
+    then every change since.
     """
     if not streams:
         raise ConfigurationError("name a stream: kinesis://NAME or dynamodb://TABLE")
@@ -73,8 +84,13 @@ def job_of(
     if ephemeral:
         app = app or f"ephemeral-{uuid.uuid4().hex[:12]}"
         lease_table = lease_table or f"sqlite:///{tempfile.mkdtemp(prefix='shardline-')}/leases.db"
+    sources = tuple(_source(address, access, wire, fan_out) for address in streams)
+    if start == SNAPSHOT:
+        settings = SnapshotSettings(snapshot_segments, snapshot_units_per_second)
+        sources = tuple(replace(source, snapshot=settings) for source in sources)
+        start = min(_snapshot_start(source) for source in sources)
     return Job(
-        streams=tuple(_source(address, access, wire, fan_out) for address in streams),
+        streams=sources,
         app=str(app),
         leases=LeasePlace(
             _absolute(lease_table or DEFAULT_LEASE_TABLE),
@@ -100,6 +116,18 @@ def _source(address: str, access: Access, wire: str, fan_out: str | None) -> Str
     if fan_out is not None:
         connect(address, access, wire=wire, fan_out=fan_out).close()  # so does a wrong name
     return source
+
+
+def _snapshot_start(source: StreamSource) -> datetime:
+    """Return a time of the service before which nothing needs to be read of a table's stream."""
+    service = connect(source.address, source.access, snapshot=source.snapshot)
+    try:
+        now = service.describe().service_time
+    finally:
+        service.close()
+    if now is None:
+        raise ConfigurationError(f"{source.address} does not tell its time: start elsewhere")
+    return now - MARGIN
 
 
 def _absolute(lease_table: str) -> str:

@@ -268,7 +268,13 @@ class Runner:
 
     def _connect_to(self, stream_name: str) -> StreamService:
         source = next(s for s in self._job.streams if s.name == stream_name)
-        return connect(source.address, source.access, wire=source.wire, fan_out=source.fan_out)
+        return connect(
+            source.address,
+            source.access,
+            wire=source.wire,
+            fan_out=source.fan_out,
+            snapshot=source.snapshot,
+        )
 
     def _work_of(self, key: PipelineKey) -> _Work | None:
         work = self._works.get((key.stream_name, key.shard_id))

@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING
 from shardline.errors import ConfigurationError
 from shardline.services.access import Access, make_client
 from shardline.services.addresses import parse_address
+from shardline.services.calls import Calls, Patience
 from shardline.services.cbor_client import WIRES
 from shardline.services.dynamodb_streams import DynamoDBStream
 from shardline.services.fan_out.consumers import check_consumer_name
 from shardline.services.fan_out.push import make_push_client
 from shardline.services.fan_out.stream import FanOutStream
 from shardline.services.kinesis import KinesisStream
+from shardline.services.snapshot_stream import SnapshotStream
 
 if TYPE_CHECKING:
     from shardline.services.addresses import Address
-    from shardline.services.calls import Patience
     from shardline.services.port import StreamService
+    from shardline.services.snapshot_stream import SnapshotSettings
 
 
 def connect(
@@ -28,13 +30,15 @@ def connect(
     patience: Patience | None = None,
     wire: str = "json",
     fan_out: str | None = None,
+    snapshot: SnapshotSettings | None = None,
 ) -> StreamService:
     """Return the stream at an address. Nothing is sent: a missing stream fails at the first call.
 
     What is not given comes from the usual AWS environment variables and files. A server on this
     machine (`Access(endpoint_url="http://127.0.0.1:…")`) needs neither credentials nor region.
     `wire="cbor"` uses the format of the AWS SDK for Java, which is decoded in half the time.
-    `fan_out` names the registered consumer under which `shard_reader` subscribes to shards.
+    `fan_out` names the registered consumer under which `shard_reader` subscribes to shards. With
+    `snapshot` the items of a table come before its changes.
     """
     where = parse_address(address)
     access = in_region_of(where, access or Access())
@@ -47,13 +51,21 @@ def connect(
         raise ConfigurationError(
             f"{address}: only Kinesis has enhanced fan-out: leave fan_out={fan_out!r} out"
         )
+    if snapshot is not None and where.service != "dynamodb":
+        raise ConfigurationError(
+            f"{address}: only a table has a snapshot: write dynamodb://TABLE, or another start"
+        )
     if fan_out is not None:
         check_consumer_name(fan_out)
         client, push_client = make_client("kinesis", access), make_push_client(access)
         return FanOutStream(client, push_client, where, fan_out, patience, wire)
     if where.service == "kinesis":
         return KinesisStream(make_client("kinesis", access), where, patience, wire=wire)
-    return DynamoDBStream(make_client("dynamodbstreams", access), where, patience)
+    stream = DynamoDBStream(make_client("dynamodbstreams", access), where, patience)
+    if snapshot is None:
+        return stream
+    calls = Calls(make_client("dynamodb", access), str(where), patience or Patience())
+    return SnapshotStream(stream, calls, where.name, snapshot)
 
 
 def in_region_of(where: Address, access: Access) -> Access:

@@ -65,7 +65,11 @@ def run(
         str | None, typer.Option(help="A name for this run, as leases and dashboard show it.")
     ] = None,
     start: Annotated[
-        str, typer.Option(help="Where a new app begins: trim_horizon, latest or an ISO time.")
+        str,
+        typer.Option(
+            help="Where a new app begins: trim_horizon, latest, an ISO time, or snapshot (the "
+            "items of a table first)."
+        ),
     ] = "trim_horizon",
     expect_app: Annotated[
         bool,
