@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from shardline.core.gaps import MARGIN, Evidence, Gap, Verdict, gap_at, judge
+from shardline.core.planning.events import Check, Checked
 from shardline.core.planning.loss import AGED, gap_error
 from shardline.core.positions import After
 from shardline.spark.driver.inline_records import pack
@@ -75,6 +76,8 @@ def confirm(
     )
     ranges, gaps = [], []
     for (shard_id, item), evidence in zip(full.items(), found, strict=True):
+        if evidence is None:
+            continue
         gap = None
         if evidence is not Evidence.KEPT:
             since = _as_of_start(committed, shard_id) or now - retention
@@ -127,8 +130,8 @@ def _check_steps(
     now: datetime,
     retention: timedelta,
     item: tuple[str, Range],
-) -> Steps[Evidence]:
-    """Ask, if its age makes that doubtful, whether a range is still kept."""
+) -> Steps[Evidence | None]:
+    """Ask, if its age makes that doubtful, whether a range is still kept; None: leave it out."""
     shard_id, planned = item
     since = _as_of_start(committed, shard_id)
     if since is not None:
@@ -136,7 +139,10 @@ def _check_steps(
         if verdict is Verdict.SAFE:
             return Evidence.KEPT
     if not isinstance(planned.after, After):
-        return Evidence.KEPT  # planned as the end of a shard in which nothing was
+        # Planned as the end of a shard in which nothing was: if it is gone, nothing is lost.
+        checked = yield from orders.carry_out(Check(shard_id, None))
+        kept = isinstance(checked, Checked) and checked.evidence is Evidence.KEPT
+        return Evidence.KEPT if kept else None
     return (yield from orders.kept(shard_id, planned.after))
 
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from shardline.core.offsets import Range
-from shardline.core.positions import After
+from datetime import timedelta
+
+import pytest
+
+from shardline.core.offsets import Offset, Range
+from shardline.core.positions import SHARD_END, TRIM_HORIZON, After
 from shardline.core.shards import SequenceNumber
-from shardline.spark.driver.task_plan import tasks
+from shardline.local.kinesis.twin import KinesisTwin
+from shardline.services.steps import run
+from shardline.spark.driver.orders import Orders
+from shardline.spark.driver.task_plan import confirm, tasks
 from shardline.spark.executor.range_reader import ShardRange
 
 PLACE = After(SequenceNumber("1"))
@@ -38,3 +45,25 @@ def test_every_range_is_read_once_and_whole() -> None:
         f"shard-{n:03}" for n in range(37)
     ]
     assert tasks([], None, 4) == ()
+
+
+@pytest.mark.req("O-03")
+def test_the_end_of_an_empty_shard_that_is_gone_meanwhile_is_no_gap() -> None:
+    twin = KinesisTwin(1)
+    parent = twin.list_shards()[0].id
+    twin.split(parent)
+    now = twin.clock.now()
+    committed = Offset(TRIM_HORIZON, now, {parent: Range(TRIM_HORIZON, TRIM_HORIZON, now)})
+    planned = Offset(TRIM_HORIZON, now, {parent: Range(TRIM_HORIZON, SHARD_END, now)})
+    for passed, ranges in ((timedelta(0), 1), (timedelta(hours=60), 0)):
+        twin.clock.advance(passed.total_seconds())
+        confirmed = confirm(
+            twin,
+            Orders(twin, lambda: 0.0),
+            committed,
+            planned,
+            fail_on_data_loss=True,
+            run_all=lambda steps: [run(one) for one in steps],
+        )
+        assert len(confirmed.ranges) == ranges
+        assert confirmed.gaps == ()
