@@ -38,6 +38,7 @@ PARTS: Final = {
     "cost": Part("calls and money per shard and hour", 400, compared=False),
     "leasing": Part("many shards on many workers", 300, compared=False, in_quick=False),
     "wire": Part("a response body becomes Arrow columns", 300, compared=False),
+    "puts": Part("records written, beside loops of boto3", 300, compared=False, in_quick=False),
     "stream": Part("next(stream) and typed changes", 300, compared=False, in_quick=False),
     "memory": Part("memory over ten million records", 300, compared=False, in_quick=False),
 }

@@ -81,6 +81,7 @@ TABLES: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
     "cost": cost,
     "leasing": lambda results: figures(results, "leasing"),
     "wire": lambda results: figures(results, "wire"),
+    "puts": lambda results: figures(results, "puts"),
     "stream": lambda results: figures(results, "stream"),
     "memory": lambda results: figures(results, "memory"),
 }
