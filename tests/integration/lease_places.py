@@ -7,7 +7,7 @@ import sqlite3
 import uuid
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import psycopg
@@ -39,17 +39,17 @@ class LeasePlace:
 
 
 @contextmanager
-def lease_place(table: str, folder: Path, request: pytest.FixtureRequest) -> Iterator[LeasePlace]:
-    """Provide one of `TABLES`, empty."""
+def lease_place(table: str, folder: Path, server_of: Callable[[str], Any]) -> Iterator[LeasePlace]:
+    """Provide one of `TABLES`, empty. `server_of` returns a running server by its name."""
     match table:
         case "sqlite":
             yield sqlite_place(folder / "leases.db")
         case "postgresql":
-            database: Database = request.getfixturevalue("postgresql")
+            database: Database = server_of("postgresql")
             with _postgresql(database.dsn) as place:
                 yield place
         case "dynamodb":
-            server: Endpoint = request.getfixturevalue("dynamodb_local")
+            server: Endpoint = server_of("dynamodb_local")
             with relay_to(urlsplit(server.endpoint_url).port or 0) as relay:
                 name = f"dynamodb://leases-{uuid.uuid4().hex[:8]}"
                 yield LeasePlace(name, relay.silent, f"http://127.0.0.1:{relay.port}")

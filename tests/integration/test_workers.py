@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def stage(table: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Stage]:
-    with lease_place(table, tmp_path, request) as place, stage_on(tmp_path, place) as made:
+    server_of = request.getfixturevalue
+    with lease_place(table, tmp_path, server_of) as place, stage_on(tmp_path, place) as made:
         yield made
 
 

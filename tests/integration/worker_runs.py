@@ -9,7 +9,7 @@ import sys
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shardline.cli.demo.recorder import HANG_VARIABLE, LOG_VARIABLE
 from shardline.cli.demo.workers import Log, report_deliveries
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 LEASE_SECONDS = 3.0
 PATIENCE_SECONDS = 120.0
+RECORDER = "shardline.cli.demo.recorder:Recorder"
 
 
 def wait_until(happened: Callable[[], bool], what: str) -> float:
@@ -98,18 +99,25 @@ class Stage:
         self.client.create_stream(StreamName="orders", ShardCount=shards)
         self.place = place
         self.runs: list[Run] = []
-        self._traffic: Traffic | None = None
+        self._traffic: Any = None
 
     def write(self, keys: int = 40, pause_seconds: float = 0.002) -> Traffic:
         names = [f"key-{n}" for n in range(keys)]
-        self._traffic = Traffic(
-            self.client, "orders", names, writers=2, pause_seconds=pause_seconds
-        ).start()
-        return self._traffic
+        traffic = Traffic(self.client, "orders", names, writers=2, pause_seconds=pause_seconds)
+        self._traffic = traffic.start()
+        return traffic
 
-    def start(self, name: str, *more: str) -> Run:
+    def use(self, traffic: Any) -> None:
+        """Judge by what another writer has written, from now on."""
+        self._traffic = traffic
+
+    def shard_ids(self) -> list[str]:
+        shards = self.client.list_shards(StreamName="orders")["Shards"]
+        return [shard["ShardId"] for shard in shards]
+
+    def start(self, name: str, *more: str, consumer: str = RECORDER) -> Run:
         arguments = [
-            *("shardline.cli.demo.recorder:Recorder", "--stream", "kinesis://orders"),
+            *(consumer, "--stream", "kinesis://orders"),
             *("--app", "billing", "--engine", "process", "--lease-table", self.place.address),
             *(("--lease-endpoint-url", url) if (url := self.place.endpoint_url) else ()),
             *("--endpoint-url", self.service.endpoint_url, "--status-seconds", "1"),

@@ -30,6 +30,8 @@ class Cluster:
     master_url: str
     groups: tuple[int, ...]
     """The process groups of the master and the workers; executors belong to their worker's."""
+    folder: Path
+    """Where workers keep what their executors print: `work-*/app-*/*/stdout` and `stderr`."""
 
     def executors(self) -> list[int]:
         """Return the processes of the executors that run now."""
@@ -58,7 +60,7 @@ def cluster(workers: int = 2, cores: int = 1) -> Iterator[Cluster]:
                 place = ["--host", "127.0.0.1", "--webui-port", "0", "-m", "2g"]
                 arguments = [*place, "-c", str(cores), "-d", f"{folder}/work-{n}", url]
                 started.append(_start("worker.Worker", arguments, folder))
-            yield Cluster(url, tuple(process.pid for process in started))
+            yield Cluster(url, tuple(process.pid for process in started), Path(folder))
         finally:
             for process in started:
                 with suppress(ProcessLookupError):

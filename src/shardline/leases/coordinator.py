@@ -133,8 +133,15 @@ class Coordinator:
         as_of: datetime | None = None,
         lag_ms: int | None = None,
     ) -> None:
-        """Acknowledge a shard up to a position; written down soon. Raises `LeaseLost`."""
+        """Acknowledge a shard up to a position; written down soon. Raises `LeaseLost`.
+
+        Where work ended before without an acknowledgement, it is written down now: a worker that is
+        killed a moment later must not make it look as if nothing had been done again.
+        """
         self._report(e.Acknowledged(shard_id, epoch, position, as_of, lag_ms))
+        row = self.state.ledger.rows.get(shard_id)
+        if row is not None and row.starts > 1:
+            self._wake("rows")
 
     def note_gap(self, shard_id: str, epoch: int, text: str) -> None:
         """Record what was lost of a shard that goes on; written at once. Raises `LeaseLost`."""

@@ -194,6 +194,25 @@ def test_a_shard_that_was_given_up_is_not_asked_for() -> None:
     assert asked.isdisjoint(given_up)
 
 
+def test_the_first_acknowledgement_after_starts_without_one_is_written_at_once() -> None:
+    stage = Stage(shards=1)
+    worker = stage.worker("a")
+    stage.let_pass(1)
+    rows = worker._wakes["rows"] = threading.Event()
+    worker.checkpoint("s0", worker.held()["s0"].epoch, after(1))
+    assert not rows.is_set()
+    worker.restart("s0", worker.held()["s0"].epoch)
+    stage.let_pass(1)
+    worker.restart("s0", worker.held()["s0"].epoch)
+    stage.let_pass(1)
+    rows.clear()
+    worker.checkpoint("s0", worker.held()["s0"].epoch, after(2))
+    assert rows.is_set()
+    stage.let_pass(1)
+    row = stage.rows()["s0"]
+    assert (row.checkpoint, row.starts) == (after(2), 0)
+
+
 def test_work_that_ends_for_no_fault_of_its_own_is_never_halted() -> None:
     stage = Stage(shards=1, most_starts=3)
     worker = stage.worker("a")
