@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -109,6 +110,15 @@ def owned(run: Run, seconds: float = 1.0) -> set[str]:
     return run.shards_since(time.time() - seconds)
 
 
+def has_share(run: Run) -> bool:
+    return len(owned(run)) > 1
+
+
+def all_delivered(runs: list[Run], shards: set[str], at: float) -> bool:
+    """Return true if something of every shard was delivered after a moment."""
+    return all(first_after(runs, shard_id, at) for shard_id in shards)
+
+
 def kills(stage: Stage, count: int) -> dict[str, Any]:
     """Kill one worker after the other, and start a new one for each."""
     stage.write(keys=60, pause_seconds=0.004)
@@ -121,10 +131,7 @@ def kills(stage: Stage, count: int) -> dict[str, Any]:
         victim = runs.pop(0)
         shards, at = owned(victim), time.time()
         victim.kill_all()
-        wait_until(
-            lambda at=at, shards=shards: all(first_after(runs, s, at) for s in shards),
-            "every shard of the victim has an owner",
-        )
+        wait_until(partial(all_delivered, runs, shards, at), "every shard of it has an owner")
         samples += [first - at for s in shards if (first := first_after(runs, s, at))]
         runs.append(stage.start(next(names)))  # not before: it would take part in the fail-over
     return {"kills": count, **ratios("fail_over", samples)}
@@ -140,15 +147,12 @@ def deploy(stage: Stage, rounds: int) -> dict[str, Any]:
     for _ in range(rounds):
         joining = stage.start(next(names))
         runs.append(joining)
-        wait_until(lambda run=joining: len(owned(run)) > 1, "the new one has a share")
+        wait_until(partial(has_share, joining), "the new one has a share")
         leaving = runs.pop(0)
         shards, at = owned(leaving), time.time()
         if leaving.end() != 0:
             raise AssertionError(f"{leaving.name} did not stop well: {leaving.output[-500:]}")
-        wait_until(
-            lambda at=at, shards=shards: all(first_after(runs, s, at) for s in shards),
-            "every shard of the one that left has an owner",
-        )
+        wait_until(partial(all_delivered, runs, shards, at), "every shard of it has an owner")
         for shard_id in shards:
             last = last_before(leaving, shard_id)
             first = first_after(runs, shard_id, last)

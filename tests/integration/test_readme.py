@@ -1,4 +1,4 @@
-"""The consumer of the README without Spark."""
+"""The consumer of the README without Spark; tests/spark and tests/cluster run it on Spark."""
 
 from __future__ import annotations
 
