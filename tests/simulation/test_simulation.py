@@ -38,7 +38,7 @@ def _quiet() -> Iterator[None]:
 @pytest.mark.req("K-47", "K-52")
 @pytest.mark.case(
     "L-04", "L-06", "L-07", "L-08", "L-10", "L-11", "L-12", "L-13", "L-14", "L-18",
-    "W-01", "W-02", "W-03", "W-04", "W-05", "W-06", "W-07", "W-08", "W-09", "W-10", "W-11",
+    "W-01", "W-02", "W-03", "W-04", "W-06", "W-07", "W-08", "W-09", "W-10", "W-11",
     "W-13", "W-14", "W-15", "W-16", "W-17", "W-18",
 )  # fmt: skip
 @pytest.mark.parametrize("first", range(0, 60, 20))
