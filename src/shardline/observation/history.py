@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 EVENTS_KEPT: Final = 200
 TENURES_KEPT: Final = 20
 READS_KEPT: Final = 20
+_ONCE: Final = {EventKind.SPLIT, EventKind.MERGED, EventKind.CONTINUED, EventKind.CLOSED}
+"""What happens to a shard at most once."""
 
 
 class History:
@@ -61,10 +63,16 @@ class History:
             verdict=verdict,
         )
         if self._last is not None:
-            self._events.extend(events_between(self._last, snapshot))
+            self._events.extend(self._new_events(self._last, snapshot))
         self._last = snapshot
         self._forget(shards)
         return replace(snapshot, events=tuple(self._events))
+
+    def _new_events(self, before: Snapshot, after: Snapshot) -> list[Event]:
+        """Return what happened since; a stale listing in between shows a reshard once more."""
+        past = {(event.kind, event.shard_ids) for event in self._events if event.kind in _ONCE}
+        found = events_between(before, after)
+        return [event for event in found if (event.kind, event.shard_ids) not in past]
 
     def _with_past(self, view: ShardView, at: float) -> ShardView:
         first_observation = self._last is None
