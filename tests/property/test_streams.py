@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from shardline.core.gaps import Gap
     from shardline.local.kinesis.streams import Stream as StoredStream
-    from shardline.services.port import StreamService
+    from shardline.services.port import Page, StreamService
 
 START = datetime(2026, 11, 15, 12, tzinfo=UTC)
 KEYS = [f"key-{n}" for n in range(6)]
@@ -42,6 +42,14 @@ class World(Protocol):
     def parents(self) -> dict[str, tuple[str, ...]]: ...
 
 
+class SlowTwin(DynamoDBTwin):
+    """A stream whose reads take time: silence is measured in it."""
+
+    def read(self, iterator: str, max_records: int) -> Page:
+        self._clock.advance(0.1)
+        return super().read(iterator, max_records)
+
+
 class Table:
     """A table whose clock may run backwards by up to an hour."""
 
@@ -49,7 +57,7 @@ class Table:
         self.clock = Clock(START)
         self.tables = Tables(self.clock)
         self.tables.create_table("users", shards=shards)
-        self.service: StreamService = DynamoDBTwin(self.tables, "users")
+        self.service: StreamService = SlowTwin(self.tables, "users")
 
     def put(self, key: str, choice: int) -> tuple[str, int]:
         keys = {"id": {"S": key}}

@@ -176,7 +176,12 @@ class ShardBuffer:
         pinned = self._reader.position
         if position == LATEST and isinstance(pinned, AtTime):
             return pinned.time  # the iterator was opened after everything that came before
-        return self._silence.after_page(page.records.num_rows, page.service_time)
+        silent = self._silence.after_page(page.records.num_rows, page.service_time)
+        if silent is None and self._read_as_of is None and not page.records.num_rows:
+            # Nothing is known of this place yet. What arrives from this first look on is owed: if
+            # nobody reads it before it expires, that is a gap.
+            return page.service_time
+        return silent
 
     def _may_be_too_late(self, page: Page) -> bool:
         # Kinesis reads on at its horizon, without an error, when a position has expired.
