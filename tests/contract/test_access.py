@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from shardline.services.access import Access
 from shardline.services.connection import connect
+from tests.contract.reading import wait_until
 
 if TYPE_CHECKING:
     import pytest
@@ -26,6 +27,7 @@ def test_a_role_is_assumed_at_the_token_service(
             role_arn="arn:aws:iam::000000000000:role/reader",
         ),
     )
+    wait_until(lambda: service.describe().active, "the stream")
     signed: list[str] = []
     client = service._calls._client  # type: ignore[attr-defined]
     client.meta.events.register(
