@@ -26,6 +26,7 @@ from shardline.local.traffic import Traffic, reshard_once
 from shardline.services.access import Access
 from shardline.services.connection import connect
 from tests.integration.lease_history import History, Standstill, Strike, distribution
+from tests.integration.lease_places import EVERY_TABLE
 from tests.integration.lease_worker import LEASE_SECONDS
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class Crew:
         return [process.wait(60) for process in self.processes.values()]
 
 
-@pytest.fixture(params=["sqlite", "dynamodb local"])
+@pytest.fixture(params=["sqlite", "dynamodb local"] if EVERY_TABLE else ["sqlite"])
 def table_place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, str]]:
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path}/leases.db", ""
