@@ -105,7 +105,7 @@ class RunningConsumer:
         return not self.running
 
     def stop(self, grace_seconds: float = 30.0, abandon: threading.Event | None = None) -> Stopped:
-        """Let every worker finish its deliveries at hand, checkpoint, and give its leases back.
+        """Stop the run: workers finish their deliveries, checkpoint and give their leases back.
 
         What takes longer than the grace, or `abandon`, is broken off: it is not acknowledged, and
         whoever gets its shards repeats it.

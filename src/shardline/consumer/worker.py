@@ -256,7 +256,7 @@ class Worker:
             self.send(KeyIsParked(key, record_key))
 
     def _summarize(self, pulse: Pulse) -> None:
-        """Let the next heartbeats say how fast the shards of each stream are processed."""
+        """Put the rates of each stream into its next heartbeats."""
         summaries = self._rates.summaries(pulse.counts, self._running, self._clock())
         for stream_name, summary in summaries.items():
             self.coordinators[stream_name].summarize(summary)
@@ -278,7 +278,7 @@ class Worker:
         self._called.clear()
 
     def _leave(self) -> Steps[None]:
-        """Let every pipeline finish the delivery at hand, then give the leases back."""
+        """Finish the deliveries at hand, then give the leases back."""
         self._leaving = True
         deadline = self._clock() + self._stop_seconds
         for key in sorted(self._running):

@@ -34,7 +34,7 @@ def connection_options(wait_seconds: float) -> dict[str, Any]:
 
 
 def limit_waiting(engine: sa.Engine, wait_seconds: float) -> None:
-    """Let each wait of the engine's connections for the server end after `wait_seconds`."""
+    """End each wait of the engine's connections for the server after `wait_seconds`."""
 
     class Limited(psycopg.Connection[Any]):
         def wait(self, gen: Any, *args: Any, **named: Any) -> Any:

@@ -135,7 +135,7 @@ class Faults:
             return tuple(self._faults)
 
     def release(self) -> None:
-        """Let every hanging call proceed."""
+        """Continue every call that hangs."""
         with self._lock:
             for fault in self._hanging:
                 fault.released.set()

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class LogLimit:
-    """Lets one message of a kind pass in each period, and counts those that it held back."""
+    """Passes one message of a kind in each period, and counts those that it held back."""
 
     def __init__(self, period_seconds: float = 60) -> None:
         self._period_seconds = period_seconds

@@ -1,4 +1,4 @@
-"""Tells a missing shard from a missing stream: both services refuse the two in the same words."""
+"""Whether a shard or its stream is missing: both services refuse the two in the same words."""
 
 from __future__ import annotations
 

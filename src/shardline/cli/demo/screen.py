@@ -38,7 +38,7 @@ class Screen(Protocol):
         """Show what came of it."""
 
     def keep(self, page: str) -> None:
-        """Say where the page goes on."""
+        """Show the address under which the page stays."""
 
 
 def screen_for(*, as_json: bool) -> Screen:
@@ -51,7 +51,7 @@ def screen_for(*, as_json: bool) -> Screen:
 
 
 class _Lines:
-    """Tells each event once."""
+    """Shows each event once."""
 
     def __init__(self) -> None:
         self._began_at = time.time()

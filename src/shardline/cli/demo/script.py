@@ -158,7 +158,7 @@ class Demo:
         self._until(settled, "reading through a reshard")
 
     def _hang(self, worker: "Worker") -> None:
-        """Let the consumer of one shard hang until every other shard was read on."""
+        """Make the consumer of one shard hang until every other shard was read on."""
         hung = worker.log.lines[-1].shard_id
         hang_file = self._folder / "hang"
         hang_file.write_text(hung)

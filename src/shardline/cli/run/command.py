@@ -256,7 +256,7 @@ def _follow(
 
 
 def _on_signals(stopping: threading.Event, leaving: threading.Event, report: Report) -> None:
-    """Let the first signal set one event, and the second the other."""
+    """Set one event at the first signal, and the other at the second."""
 
     def on_signal(_number: int, _frame: object) -> None:
         if stopping.is_set():

@@ -106,7 +106,7 @@ class Letter:
 
 @dataclass(frozen=True, slots=True)
 class Redriven:
-    """Says that a letter was processed after all."""
+    """A mark that a letter was processed after all."""
 
     id: str
     fence: Fence

@@ -212,7 +212,7 @@ class _Consumers:
         return None
 
     def release(self) -> None:
-        """Tell each consumer that its shard is given back."""
+        """Call `shard_released` of each consumer."""
         for shard_id, consumer in self._consumers.items():
             consumer.shard_released(shard_id)
 

@@ -94,5 +94,5 @@ def givers(loads: Sequence[Load], level: int, me: str) -> list[str]:
 
 
 def may_give(held: int, asker_holds: int) -> bool:
-    """Say whether giving one away leaves the asker no better off than the giver."""
+    """Return true if the asker holds no more than the giver after one shard was given."""
     return held - 1 >= asker_holds + 1

@@ -269,7 +269,7 @@ class Tip:
                 pass
 
     def end_shard(self) -> None:
-        """Let the range reach to the end of the shard, which is closed."""
+        """Extend the range to the end of the shard, which is closed."""
         self.reached = Place(SHARD_END, self.reached.as_of)
         self.count = None
         self._carry_nothing()

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Turns:
-    """Lets the shards that had no turn for longest come first."""
+    """Orders shards: the one that had no turn for longest comes first."""
 
     def __init__(self) -> None:
         self._last: dict[str, int] = {}

@@ -238,7 +238,7 @@ class Database:
 
     @contextmanager
     def _unrecorded_streams(self, now_ms: int) -> Iterator[None]:
-        """Let the streams change at this time, without an entry of their own in the journal."""
+        """Change the streams at this time, without an entry of their own in the journal."""
         with self.streams.at(now_ms):
             on_change, self.streams.on_change = self.streams.on_change, None
             try:
