@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 SEED ?= 1
+HOURS ?= 2
 BIN := .venv/bin
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
 LOCKED := install --no-deps --require-hashes
@@ -11,7 +12,7 @@ FAST_TIERS := unit property simulation
 SLOW_TIERS := contract integration spark cluster browser
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-tables test-versions check format docs bench simulate mutants attack \
+.PHONY: help setup demo test test-fast test-tables test-versions check format docs bench soak simulate mutants attack \
 	lock clean coverage-of-requirements unreachable planted-bugs
 
 help: ## list the targets
@@ -53,6 +54,9 @@ docs: .venv/.docs ## build the documentation into site/; a broken link is an err
 
 bench: setup ## measure, limits on, beside the KCL, boto3 and others (half an hour)
 	@$(SPARK) $(BIN)/python -m bench
+
+soak: .venv/.shardline ## two workers for hours: does anything grow? make soak HOURS=2, or MINUTES=3
+	@$(BIN)/python -m bench.soak $(if $(MINUTES),--minutes $(MINUTES),--hours $(HOURS))
 
 coverage-of-requirements: .venv/.shardline ## list what no test proves yet
 	@$(BIN)/python tools/coverage_of_requirements.py

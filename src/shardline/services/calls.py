@@ -83,7 +83,7 @@ class Calls:
                 if delay > left:
                     gave_up = f"{failure.error}; gave up after {spent:.0f} s"
                     raise type(failure.error)(gave_up) from error
-                self._log(failure, operation, parameters.get("ShardId"), delay, left)
+                self._log(failure, parameters.get("ShardId"), delay, left)
                 patience.sleep(delay)
                 attempt += 1
             else:
@@ -101,11 +101,9 @@ class Calls:
             return min(patience.total_seconds, patience.first_contact_seconds)
         return patience.total_seconds
 
-    def _log(
-        self, failure: Failure, operation: str, shard_id: str | None, delay: float, left: float
-    ) -> None:
-        kind = (operation, shard_id, type(failure.error))
-        held_back = self._log_limit.admit(kind, self._patience.clock())
+    def _log(self, failure: Failure, shard_id: str | None, delay: float, left: float) -> None:
+        """Log one line a minute for each shard, and one for the calls that name no shard."""
+        held_back = self._log_limit.admit(shard_id, self._patience.clock())
         if held_back is None:
             return
         logger.warning(

@@ -111,6 +111,21 @@ def test_a_storm_of_refusals_is_one_line_a_minute_and_shard(
     assert len(caplog.records) == 5
 
 
+def test_different_failures_of_a_shard_share_its_line_of_the_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    storm = [fault for fault in PASSING if fault is not NOBODY] * 20
+    client = Scripted([*storm, {}])
+    calls = client.calls(total_seconds=10_000, longest_delay_seconds=0.1)
+    with caplog.at_level(logging.WARNING):
+        calls.call("get_shard_iterator", ShardId="shard-1")
+        client.script[:] = [*storm, {}]
+        calls.call("get_records")
+        calls.call("get_records")
+    assert client.now < 60
+    assert len(caplog.records) == 2
+
+
 def test_a_caller_that_keeps_to_its_quota_hears_of_throttling_at_once() -> None:
     client = Scripted([refusal("ProvisionedThroughputExceededException"), {}])
     with pytest.raises(Throttled, match="GetRecords throttled"):
