@@ -7,10 +7,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.soak import picture
-from bench.soak.run import EVENTS, SHARDS, WORKERS, WRITTEN
+from bench.soak.history import EVENTS, judge, lines_of
+from bench.soak.run import WORKERS
 from bench.soak.samples import read_samples
-from shardline.cli.demo.workers import Log, report_deliveries
-from shardline.core.promise import PromiseChecker, RecordRef, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,15 +24,15 @@ JUDGED_SECONDS: Final = 1800.0
 
 def write(folder: Path) -> int:
     """Print the table; write results.json and soak.svg. Return 1 if something is wrong."""
-    samples = list(read_samples(folder))
+    samples = read_samples(folder)
     results = summary(samples)
-    verdict = judge(folder)
+    verdict = judge(folder, WORKERS)
     results["promises"] = {
         "written": verdict.written, "delivered": verdict.delivered, "lost": verdict.lost,
         "out_of_order": verdict.out_of_order, "repeated": verdict.repeated,
         "stale": verdict.stale, "breaches": {b.value: n for b, n in verdict.breaches.items()},
     }  # fmt: skip
-    results["events"] = [json.loads(x) for x in _lines(folder / EVENTS)]
+    results["events"] = [json.loads(x) for x in lines_of(folder / EVENTS)]
     (folder / "results.json").write_text(json.dumps(results, indent=1) + "\n")
     (folder / "soak.svg").write_text(picture.draw(samples, results))
     print(table(results))
@@ -126,22 +125,6 @@ def table(results: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def judge(folder: Path) -> Verdict:
-    """Return the checker's verdict on all that was written and delivered."""
-    checker = PromiseChecker()
-    for line in _lines(folder / SHARDS):
-        shard = json.loads(line)
-        checker.shard(shard["id"], shard["parents"])
-    for line in _lines(folder / WRITTEN):
-        shard_id, key, sequence = json.loads(line)
-        checker.wrote(shard_id, RecordRef(key, sequence))
-    logs = [Log(folder / f"{name}.jsonl", name) for name in WORKERS]
-    for log in logs:
-        log.read_on()
-    report_deliveries(checker, logs)
-    return checker.verdict()
-
-
 def slope(xs: Sequence[float], ys: Sequence[float]) -> float:
     """Return the slope of the line that fits best by least squares; 0 for a single point."""
     mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
@@ -165,9 +148,3 @@ def _per_minute(counts: Sequence[tuple[float, int]]) -> dict[str, float]:
         minutes[int(at // 60)] += lines - before
         before = lines
     return {"mean": before / max(counts[-1][0] / 60, 1 / 60), "most": max(minutes.values())}
-
-
-def _lines(file: Path) -> list[str]:
-    if not file.exists():
-        return []
-    return [x for x in file.read_text().splitlines(keepends=True) if x.endswith("\n")]

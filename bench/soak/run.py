@@ -13,6 +13,7 @@ import time
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from bench.soak.history import EVENTS, SHARDS, WRITTEN, judge
 from bench.soak.samples import SAMPLES, LineCounter, samples_of_trees
 from bench.soak.writer import Writer
 from bench.workload.connection import Connection
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 STREAM: Final = "orders"
 WORKERS: Final = ("ada", "grace")
 SERVICE: Final = "service"
-WRITTEN, SHARDS, EVENTS = "written.jsonl", "shards.jsonl", "events.jsonl"
 OPEN_SHARDS: Final = 8
 
 SAMPLE_SECONDS: Final = 5.0
@@ -37,7 +37,7 @@ CLOCK_SECONDS: Final = 60.0
 CLOCK_STEP_SECONDS: Final = 2 * 3600
 STORM_EVERY_SECONDS: Final = 600.0
 STORM_SECONDS: Final = 30.0
-DRAIN_SECONDS: Final = 20.0
+DRAIN_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 60.0
 
 
@@ -48,8 +48,6 @@ class Soak:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         self._folder, self._seconds, self._rate = folder.resolve(), seconds, records_per_second
-        self._scale = min(1.0, seconds / 1800)
-        """Short runs are disturbed more often, so that each disturbance comes a few times."""
         self._rng = random.Random(1)
         self._roots: dict[str, int] = {}
         self._shards: set[str] = set()
@@ -70,8 +68,8 @@ class Soak:
             writer = Writer(service.endpoint_url, STREAM, self._rate, self._folder / WRITTEN)
             self._disturb(writer)
             writer.stop()
-            time.sleep(DRAIN_SECONDS)  # the readers are at the tip within a second or two
             self._note_shards()
+            self._drain()
             self._stop_workers()
 
     # --- processes ------------------------------------------------------------------------------
@@ -137,7 +135,7 @@ class Soak:
                 fault = {"kind": "throttle", "times": None, "probability": 0.5}
                 self._control.control("faults/add", json.dumps(fault).encode())
                 self._note("storm")
-                ended_storm.append(time.monotonic() + STORM_SECONDS * self._scale)
+                ended_storm.append(time.monotonic() + self._at_most(STORM_SECONDS, 12))
 
             def calm() -> None:
                 if ended_storm and time.monotonic() > ended_storm[0]:
@@ -146,10 +144,10 @@ class Soak:
                     self._note("calm")
 
             repeated: list[tuple[float, Callable[[], None]]] = [
-                (SAMPLE_SECONDS * max(self._scale, 0.2), sample),
-                (RESHARD_SECONDS * self._scale, self._reshard),
-                (CLOCK_SECONDS * self._scale, self._advance_clock),
-                (STORM_EVERY_SECONDS * self._scale, storm),
+                (self._at_most(SAMPLE_SECONDS, 20), sample),
+                (self._at_most(RESHARD_SECONDS, 6), self._reshard),
+                (self._at_most(CLOCK_SECONDS, 6), self._advance_clock),
+                (self._at_most(STORM_EVERY_SECONDS, 3), storm),
                 (0.0, calm),
             ]
             due = [self._began + seconds for seconds, _ in repeated]
@@ -160,6 +158,16 @@ class Soak:
                         action()
                 time.sleep(0.5)
             self._control.control("faults/clear", b"{}")
+
+    def _at_most(self, seconds: float, times: int) -> float:
+        """Return an interval; in a short run a shorter one, so that each thing happens."""
+        return min(seconds, self._seconds / times)
+
+    def _drain(self) -> None:
+        """Wait until all that was written is delivered; the verdict says what is missing."""
+        deadline = time.monotonic() + DRAIN_SECONDS
+        while judge(self._folder, WORKERS).lost and time.monotonic() < deadline:
+            time.sleep(1)
 
     def _require_alive(self, writer: Writer) -> None:
         writer.require_alive()

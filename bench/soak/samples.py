@@ -8,10 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from bench.soak.history import lines_of
 from bench.workload.processes import tree_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 SAMPLES: Final = "samples.jsonl"
@@ -61,11 +62,9 @@ class LineCounter:
         return self._lines
 
 
-def read_samples(folder: Path) -> Iterator[dict[str, Any]]:
-    """Yield the samples of a run, also of one that still goes on."""
-    for line in (folder / SAMPLES).read_text().splitlines(keepends=True):
-        if line.endswith("\n"):
-            yield json.loads(line)
+def read_samples(folder: Path) -> list[dict[str, Any]]:
+    """Return the samples of a run, also of one that still goes on."""
+    return [json.loads(line) for line in lines_of(folder / SAMPLES)]
 
 
 def _number_after(text: str, label: str) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from bench.workload.connection import Connection
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 CALLS_PER_SECOND: Final = 2
@@ -52,8 +53,7 @@ class Writer:
         except BaseException as failure:
             self._failure = failure
 
-    def _write(self, connection: Connection, write: object) -> None:
-        assert callable(write)
+    def _write(self, connection: Connection, write: Callable[[str], object]) -> None:
         rng, due = random.Random(1), time.monotonic()
         while not self._stopping.wait(max(0.0, due - time.monotonic())):
             due = max(due + 1 / CALLS_PER_SECOND, time.monotonic())
@@ -63,9 +63,10 @@ class Writer:
                 if left and self._stopping.wait(_RETRY_SECONDS):
                     return
 
-    def _put(self, connection: Connection, keys: list[str], write: object) -> list[str]:
+    def _put(
+        self, connection: Connection, keys: list[str], write: Callable[[str], object]
+    ) -> list[str]:
         """Write one record of each key; return the keys that were refused."""
-        assert callable(write)
         data = b64encode(b"%020d %s" % (self.written, b"x" * 100)).decode()
         entries = [{"PartitionKey": key, "Data": data} for key in keys]
         body = json.dumps({"StreamName": self._stream, "Records": entries}).encode()
