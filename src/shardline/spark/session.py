@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING, Final
 
 from shardline.errors import optional_import
 from shardline.spark.java import java_home
+from shardline.spark.worker_python import worker_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +45,7 @@ def session(app_name: str = "shardline", master: str = "local[*]", **settings: s
     with optional_import("a Spark session"):
         from pyspark.sql import SparkSession
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.update(worker_environment(master, os.environ))
     os.environ["JAVA_HOME"] = str(java_home())
     builder = SparkSession.builder.appName(app_name).master(master)
     for name, value in settings_for(master, settings).items():

@@ -17,17 +17,26 @@ to the tip. That bounds a wait, and the age of an idle place; no record is given
 
 _BEFORE_NOW: Final = timedelta(seconds=1)
 
+_STEP_DOWN: Final = 16
+"""By how much the time to search in shrinks while nothing was found in it: what ended long ago may
+be short beside the time since."""
+
 
 @dataclass
 class TimeSearch:
     """What the queries of one range have shown so far.
 
-    The first time to read at is the newest one that the range may reach. If nothing lies there,
-    the last record is found by halving the time in between.
+    The first time to read at is the newest one that the range may reach, the second is half way
+    to it. If nothing lies there either, the next ones are much earlier, until something is found;
+    from there on the last record is found by halving the time in between.
     """
 
     nothing_from: datetime | None = None
     """Nothing lies at this time or later, as the service said."""
+    empty_times: int = 0
+    """How many times had nothing after them before one was found that has."""
+    found: bool = False
+    """A time was found with records after it."""
     misses: int = 0
     """How many times in a row gave no later end: the stamps go back."""
     again: Query | None = None
@@ -40,6 +49,15 @@ class TimeSearch:
     def is_bounded(self) -> bool:
         """Return true if a time is known with nothing after it."""
         return self.nothing_from is not None
+
+    def nothing_at(self, time: datetime | None) -> None:
+        """Record that nothing lies at a time or later."""
+        self.nothing_from = time
+        self.empty_times += 1
+
+    def found_one(self) -> None:
+        """Record that a later end was found by its time."""
+        self.misses, self.found = 0, True
 
     def silent(self, answer: Answer) -> bool:
         """Return true if a service that never names its tip gave nothing for long enough."""
@@ -59,5 +77,7 @@ class TimeSearch:
         if bounds.window is not None:
             newest = min(newest, base.as_of + bounds.window)
         if self.nothing_from is not None:
-            newest = min(newest, reached.as_of + (self.nothing_from - reached.as_of) / 2)
+            part = 2 if self.found or self.empty_times == 1 else _STEP_DOWN
+            step = (self.nothing_from - reached.as_of) / part
+            newest = min(newest, reached.as_of + (step if self.found else max(step, smallest_step)))
         return newest if newest - reached.as_of >= smallest_step else None

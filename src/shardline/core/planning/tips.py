@@ -329,11 +329,11 @@ class Tip:
                 self._extend(answer)
                 self.count = None
                 self._carry_nothing()
-                self.search.misses = 0
+                self.search.found_one()
             else:
                 self.search.misses += 1
         elif answer.ended or answer.behind_ms == 0 or answer.beyond:
-            self.search.nothing_from = answer.query.at
+            self.search.nothing_at(answer.query.at)
             if answer.ended and bounds.closed and self._rest_fits(answer.query, bounds):
                 self.end_shard()
         else:
