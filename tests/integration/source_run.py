@@ -10,12 +10,14 @@ import pyarrow as pa
 
 from shardline.core import query_offsets
 from shardline.spark.driver.stream_plans import StreamPlans
-from shardline.spark.executor.rows import TaskRanges, rows_of
+from shardline.spark.executor.rows import rows_of
 from shardline.spark.options import Options, read_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
+
+    from pyspark.sql.datasource import InputPartition
 
     from shardline.core.offsets import Offset
 
@@ -89,7 +91,7 @@ class SourceRun:
         self.log.append(json.dumps(query_offsets.to_json(planned)))
         return self.rows(len(self.log) - 2)
 
-    def _read(self, task: TaskRanges) -> list[Row]:
+    def _read(self, task: InputPartition) -> list[Row]:
         return [row for rows in rows_of(self.options, task) for row in _as_rows(rows)]
 
     def _offsets(self, text: str) -> dict[str, Offset]:

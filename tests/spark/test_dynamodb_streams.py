@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shardline import Model, key
+from shardline import Engine, Model, key
 from shardline.core.fences import Fence
 from shardline.core.promise import PromiseChecker, RecordRef
 
@@ -29,6 +29,15 @@ class User(Model):
     id: str = key()
     age: int
     tags: set[str] | None = None
+
+
+class StoredUser(Model):
+    class Meta:
+        table = "users"
+        stream = {"new", "old"}  # noqa: RUF012
+
+    id: str = key()
+    age: int
 
 
 def load(spark: SparkSession, service: Service, **options: str) -> DataFrame:
@@ -92,6 +101,53 @@ def test_order_through_branching_shards_and_a_restart(
                 record = RecordRef(json.loads(row["keys"])["id"]["S"], int(row.sequenceNumber))
                 checker.delivered(row.shardId, Fence(0, batch_id), [record])
         assert checker.verdict().require().lost == 0
+
+
+@pytest.mark.req("P-05")
+def test_a_query_starts_with_the_table_and_goes_on_after_a_failed_batch(
+    service: Service, spark: SparkSession, tmp_path: Path
+) -> None:
+    with Engine(endpoint_url=service.endpoint_url) as engine:
+        engine.bind(StoredUser)
+        engine.save(*(StoredUser(id=f"user-{n}", age=n) for n in range(20)))
+        options = {"startingPosition": "snapshot", "model": f"{__name__}:StoredUser"}
+        rows = load(spark, service, **options, snapshotSegments="4", maxRecordsPerBatch="1")
+        came: list[tuple[int, list[Any]]] = []
+
+        def receive(batch: DataFrame, batch_id: int) -> None:
+            came.append((batch_id, batch.collect()))
+            if len(came) == 3:
+                engine.save(StoredUser(id="user-3", age=300), StoredUser(id="late", age=1))
+                engine.delete(StoredUser(id="user-5", age=5))
+                raise RuntimeError("the sink failed")
+
+        def start() -> Any:
+            writer = rows.writeStream.foreachBatch(receive).trigger(availableNow=True)
+            return writer.option("checkpointLocation", str(tmp_path)).start()
+
+        with pytest.raises(Exception, match="the sink failed"):
+            start().awaitTermination(90)
+        assert start().awaitTermination(90), "it did not end"
+    segments = [{row.shardId for row in batch} for _, batch in came]
+    names = [f"snapshot-{n:04d}-of-0004" for n in range(4)]
+    # The first batch holds the pins. The one that failed is read once more, as it was planned.
+    assert segments[:6] == [set(), *({names[n]} for n in (0, 1, 1, 2, 3))]
+    assert [batch_id for batch_id, _ in came[:6]] == [0, 1, 2, 2, 3, 4]
+    copy: dict[str, int] = {}
+    for _, batch in came:
+        for row in batch:
+            key = json.loads(row["keys"])["id"]["S"]
+            copy.pop(key, None)
+            if row.newImage is not None:
+                copy[key] = row.newImage.age
+    stored = {f"user-{n}": n for n in range(20) if n != 5} | {"user-3": 300, "late": 1}
+    assert copy == stored
+    kinds = [row.eventName for _, batch in came for row in batch]
+    assert set(kinds) == {"SNAPSHOT", "INSERT", "MODIFY", "REMOVE"}
+    reader = spark.read.format("dynamodb-streams").option("tableName", "users")
+    bounded = reader.option("startingPosition", "snapshot").load()
+    with pytest.raises(Exception, match=r"snapshot is for spark\.readStream"):
+        bounded.collect()
 
 
 @pytest.mark.req("P-05")

@@ -22,6 +22,7 @@ from shardline.core.gaps import Gap
 from shardline.core.positions import SHARD_END, After, Position, ShardEnd
 from shardline.core.shard_sets import pack_ids, unpack_ids
 from shardline.core.shards import SequenceNumber
+from shardline.core.table_progress import TableProgress
 from shardline.errors import InvalidPosition
 
 if TYPE_CHECKING:
@@ -82,10 +83,12 @@ class Offset:
     gaps: tuple[Gap, ...] = ()
     stream: str | None = None
     """The ARN of the stream; None: nothing has been resolved yet."""
+    table: TableProgress | None = None
+    """How much of the table was read, of a query that starts with that; None: no table is read."""
 
     def to_json(self) -> dict[str, Any]:
         """Write as JSON whose keys are sorted all the way down, since Spark compares the text."""
-        return {
+        document: dict[str, Any] = {
             "created_at": _to_ms(self.created_at),
             "drained": _marks_to_json(self.drained),
             "gaps": [
@@ -104,6 +107,9 @@ class Offset:
             "stream": self.stream,
             "version": VERSION,
         }
+        if self.table is not None:
+            document["table"] = self.table.to_json()
+        return dict(sorted(document.items()))
 
     @classmethod
     @damage_named(KIND)
@@ -118,6 +124,7 @@ class Offset:
                 drained=MappingProxyType(_marks_from_json(body["drained"])),
                 gaps=tuple(_gap_from_json(item) for item in body["gaps"]),
                 stream=body.get("stream"),  # offsets of before have none
+                table=TableProgress.from_json(table) if (table := body.get("table")) else None,
             )
         except (AttributeError, KeyError, TypeError, ValueError, zlib.error) as error:
             raise InvalidPosition(

@@ -16,6 +16,7 @@ from shardline.services.fan_out.push import make_push_client
 from shardline.services.fan_out.stream import FanOutStream
 from shardline.services.kinesis import KinesisStream
 from shardline.services.snapshot_stream import SnapshotStream
+from shardline.services.table_scan import TableScan
 
 if TYPE_CHECKING:
     from shardline.services.addresses import Address
@@ -64,8 +65,17 @@ def connect(
     stream = DynamoDBStream(make_client("dynamodbstreams", access), where, patience)
     if snapshot is None:
         return stream
-    calls = Calls(make_client("dynamodb", access), str(where), patience or Patience())
-    return SnapshotStream(stream, calls, where.name, snapshot)
+    scan = connect_table(address, access, snapshot.segments, patience=patience)
+    return SnapshotStream(stream, scan, snapshot.units_per_second)
+
+
+def connect_table(
+    address: str, access: Access, segments: int = 1, *, patience: Patience | None = None
+) -> TableScan:
+    """Return a scan of the table at an address, in so many segments. Nothing is sent yet."""
+    where = parse_address(address)
+    client = make_client("dynamodb", in_region_of(where, access))
+    return TableScan(Calls(client, str(where), patience or Patience()), where.name, segments)
 
 
 def in_region_of(where: Address, access: Access) -> Access:

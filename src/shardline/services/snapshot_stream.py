@@ -9,12 +9,9 @@ comes once more as a change, and the newest image wins.
 
 from __future__ import annotations
 
-import binascii
 import time
-from base64 import b64decode
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -22,16 +19,14 @@ import pyarrow as pa
 
 from shardline.core.positions import After, AtTime, Position, ShardEnd
 from shardline.core.shards import SEQUENCE_DIGITS, SequenceNumber, Shard
-from shardline.errors import ConfigurationError, InvalidPosition, ServiceError, Throttled
+from shardline.errors import ConfigurationError, InvalidPosition, Throttled
 from shardline.services.port import Page, StreamDescription
-from shardline.services.service_clock import ServiceClock
+from shardline.services.table_scan import ScanPace, ScanPage, TableScan
 from shardline.services.wire.columns import DYNAMODB_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
 
-    from shardline.services.calls import Calls
     from shardline.services.port import StreamService
 
 EVENT_NAME: Final = "SNAPSHOT"
@@ -40,8 +35,10 @@ EVENT_NAME: Final = "SNAPSHOT"
 MARGIN: Final = timedelta(minutes=2)
 """DynamoDB may cut creation times to the whole minute: changes are read from this much earlier."""
 
+DEFAULT_SEGMENTS: Final = 4
+
 _MOST_ITEMS: Final = 1_000
-_MOST_SEGMENTS: Final = 9_999
+MOST_SEGMENTS: Final = 9_999
 _ORDINAL_DIGITS: Final = 15
 _KEY_DIGITS: Final = SEQUENCE_DIGITS - _ORDINAL_DIGITS
 _MOST_KEY_BYTES: Final = 46
@@ -52,15 +49,15 @@ _MOST_KEY_BYTES: Final = 46
 class SnapshotSettings:
     """How a table is read."""
 
-    segments: int = 4
+    segments: int = DEFAULT_SEGMENTS
     """How many parts of the table are read side by side. Keep it until the table was read."""
     units_per_second: float | None = None
     """The most read capacity units that all segments together use; None for no limit."""
 
     def __post_init__(self) -> None:
-        if not 1 <= self.segments <= _MOST_SEGMENTS:
+        if not 1 <= self.segments <= MOST_SEGMENTS:
             raise ConfigurationError(
-                f"{self.segments} segments of a table: pass 1 to {_MOST_SEGMENTS:,}"
+                f"{self.segments} segments of a table: pass 1 to {MOST_SEGMENTS:,}"
             )
         if self.units_per_second is not None and not self.units_per_second > 0:
             raise ConfigurationError(f"{self.units_per_second} units a second: pass more than 0")
@@ -85,22 +82,18 @@ class SnapshotStream:
     def __init__(
         self,
         stream: StreamService,
-        calls: Calls,
-        table: str,
-        settings: SnapshotSettings,
+        scan: TableScan,
+        units_per_second: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Read the table with calls of a DynamoDB client, which this object owns from now on."""
+        """Read the table with a scan, which this object owns from now on."""
         self._stream = stream
-        self._calls = calls
-        self._table = table
-        self._settings = settings
+        self._scan = scan
+        self._units_per_second = units_per_second
         self._clock = clock
-        self._service_clock = ServiceClock()
-        self._units: dict[int, tuple[float, float]] = {}
-        """For each segment: when it was first read here, and the units that it took since."""
-        count = settings.segments
-        self._segments = {f"snapshot-{n:04d}-of-{count:04d}": n for n in range(count)}
+        self._paces: dict[int, ScanPace] = {}
+        """Of each segment that is read here: others may be read elsewhere."""
+        self._segments = {segment_name(n, scan.segments): n for n in range(scan.segments)}
 
     def describe(self) -> StreamDescription:
         """Describe the stream of the table."""
@@ -150,97 +143,61 @@ class SnapshotStream:
         if not iterator.startswith(_PREFIX):
             return self._stream.read(iterator, max_records)
         place = _place(iterator)
-        self._require_pace(place.segment)
-        response, read_at = self._service_clock.ask(
-            partial(self._scan, place, min(max_records, _MOST_ITEMS))
-        )
-        items: list[dict[str, Any]] | None = response.get("Items")
-        if items is None:
-            raise ServiceError(f"dynamodb://{self._table}: an answer without items: trying again")
-        self._count_units(place.segment, response)
-        rest = response.get("LastEvaluatedKey")
-        following = place._replace(
-            ordinal=place.ordinal + len(items), key=None if rest is None else self._values_of(rest)
-        )
+        pace = self._pace_of(place.segment)
+        if pace.wait_seconds():
+            raise Throttled(
+                f"dynamodb://{self._scan.table}: the scan is kept at {self._units_per_second} "
+                "units a second"
+            )
+        page = self._scan.page(place.segment, place.key, min(max_records, _MOST_ITEMS))
+        pace.spent(page.units)
+        following = place._replace(ordinal=place.ordinal + len(page.items), key=page.rest)
         return Page(
-            self._rows(items, place.ordinal, read_at),
-            None if rest is None else _iterator(following),
+            table_rows(self._scan, page, place.ordinal),
+            None if page.rest is None else _iterator(following),
             None,
             (),
-            read_at,
+            page.read_at,
         )
 
     def close(self) -> None:
         """Close the connections."""
-        self._calls.close()
+        self._scan.close()
         self._stream.close()
 
-    # --- the table ----------------------------------------------------------------------------
+    def _pace_of(self, segment: int) -> ScanPace:
+        """Return the pace of a segment: its share of what all segments together may use."""
+        if segment not in self._paces:
+            limit = self._units_per_second
+            share = None if limit is None else limit / self._scan.segments
+            self._paces[segment] = ScanPace(share, lambda: self._clock())
+        return self._paces[segment]
 
-    @cached_property
-    def _key_kinds(self) -> dict[str, str]:
-        """The key attributes, the hash key first, with their kinds: S, N or B."""
-        table = self._calls.call("describe_table", TableName=self._table)["Table"]
-        kinds = {a["AttributeName"]: a["AttributeType"] for a in table["AttributeDefinitions"]}
-        names = [each["AttributeName"] for each in table["KeySchema"]]
-        return {name: kinds[name] for name in names}
 
-    def _scan(self, place: _Place, limit: int) -> dict[str, Any]:
-        request: dict[str, Any] = {
-            "TableName": self._table,
-            "ConsistentRead": True,
-            "ReturnConsumedCapacity": "TOTAL",
-            "Segment": place.segment,
-            "TotalSegments": self._settings.segments,
-            "Limit": limit,
-        }
-        if place.key is not None:
-            request["ExclusiveStartKey"] = {
-                name: {kind: b64decode(value) if kind == "B" else value}
-                for (name, kind), value in zip(self._key_kinds.items(), place.key, strict=True)
-            }
-        return self._calls.call("scan", retry_throttled=False, **request)
+def segment_name(segment: int, segments: int) -> str:
+    """Return the name of a segment, which stands where a shard's id does."""
+    return f"snapshot-{segment:04d}-of-{segments:04d}"
 
-    def _values_of(self, item: dict[str, Any]) -> list[str]:
-        """Return the values of an item's key as texts."""
-        values = [item[name][kind] for name, kind in self._key_kinds.items()]
-        return [binascii.b2a_base64(v, newline=False).decode() if isinstance(v, bytes) else v
-                for v in values]  # fmt: skip
 
-    def _rows(self, items: list[dict[str, Any]], ordinal: int, read_at: datetime) -> pa.RecordBatch:
-        images = [msgspec.json.encode(item).decode() for item in items]
-        keys = [{name: item[name] for name in self._key_kinds} for item in items]
-        columns: dict[str, list[Any]] = {
-            "eventID": [""] * len(items),
-            "eventName": [EVENT_NAME] * len(items),
-            "eventVersion": [""] * len(items),
-            "keys": [msgspec.json.encode(key).decode() for key in keys],
-            "oldImage": [None] * len(items),
-            "newImage": images,
-            "sequenceNumber": [
-                _number(ordinal + n, self._values_of(key)) for n, key in enumerate(keys)
-            ],
-            "approximateCreationDateTime": [read_at] * len(items),
-            "sizeBytes": [len(image) for image in images],
-            "userIdentity": [None] * len(items),
-        }
-        return pa.RecordBatch.from_pydict(columns, schema=DYNAMODB_COLUMNS)
-
-    # --- the pace -----------------------------------------------------------------------------
-
-    def _require_pace(self, segment: int) -> None:
-        """Raise `Throttled` if the segment has used more than its share of the units so far."""
-        limit = self._settings.units_per_second
-        if limit is None or segment not in self._units:
-            return
-        since, units = self._units[segment]
-        if units > limit / self._settings.segments * (self._clock() - since):
-            raise Throttled(f"dynamodb://{self._table}: the scan is kept at {limit} units a second")
-
-    def _count_units(self, segment: int, response: dict[str, Any]) -> None:
-        since, units = self._units.get(segment, (self._clock(), 0.0))
-        units += response.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0)
-        self._units[segment] = since, units
+def table_rows(scan: TableScan, page: ScanPage, ordinal: int) -> pa.RecordBatch:
+    """Return the items of a page as records; `ordinal` is the first one's place in its segment."""
+    count = len(page.items)
+    images = [msgspec.json.encode(item).decode() for item in page.items]
+    columns: dict[str, list[Any]] = {
+        "eventID": [""] * count,
+        "eventName": [EVENT_NAME] * count,
+        "eventVersion": [""] * count,
+        "keys": [msgspec.json.encode(key).decode() for key in page.keys],
+        "oldImage": [None] * count,
+        "newImage": images,
+        "sequenceNumber": [
+            _number(ordinal + n, scan.values_of(key)) for n, key in enumerate(page.keys)
+        ],
+        "approximateCreationDateTime": [page.read_at] * count,
+        "sizeBytes": [len(image) for image in images],
+        "userIdentity": [None] * count,
+    }
+    return pa.RecordBatch.from_pydict(columns, schema=DYNAMODB_COLUMNS)
 
 
 _PREFIX: Final = "snapshot|"

@@ -33,7 +33,15 @@ NAMES: Final = {
         "strayRecords",
         *_SHARED,
     ),
-    DYNAMODB_STREAMS: ("tableName", "streamARN", "itemSchema", "model", *_SHARED),
+    DYNAMODB_STREAMS: (
+        "tableName",
+        "streamARN",
+        "itemSchema",
+        "model",
+        "snapshotSegments",
+        "snapshotUnitsPerSecond",
+        *_SHARED,
+    ),
     KINESIS_SINK: (
         "streamName",
         "streamARN",

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from shardline.core.offsets import Offset
 from shardline.core.planning.limits import Settings
 from shardline.core.positions import LATEST, TRIM_HORIZON, AtTime, Position
+from shardline.core.table_progress import TableProgress
 from shardline.errors import ConfigurationError, InvalidPosition
 from shardline.services.access import Access
 from shardline.services.cbor_client import WIRES
 from shardline.services.connection import connect
+from shardline.services.snapshot_stream import SnapshotSettings
 from shardline.spark.driver.tokens import offset_of_token
 from shardline.spark.item_model import model_named
 from shardline.spark.item_schema import item_schema
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from shardline.services.port import StreamService
+
+SNAPSHOT: Final = "snapshot"
+"""The start that means: the items of the table first, then every change since."""
 
 _TRUTH: Final = {"true": True, "false": False}
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -71,6 +76,12 @@ class Options:
     connections: tuple[Connection, ...]
     """One for each stream."""
     start: Position
+    snapshot: bool
+    """Read the tables first, and then their streams from where those were pinned."""
+    snapshot_segments: int | None
+    """None: it follows from the size of the table."""
+    snapshot_units_per_second: float | None
+    """The most read capacity units a second for a table; None for no limit."""
     resume: Offset | None
     """Where a token stands, if that is the start."""
     end: Position | None
@@ -96,7 +107,8 @@ class Options:
     @property
     def first_offset(self) -> Offset:
         """The offset of a new query, in each of its streams."""
-        return self.resume or Offset(self.start)
+        table = TableProgress(segments=0) if self.snapshot else None
+        return self.resume or Offset(self.start, table=table)
 
     def settings(self, *, finds_times: bool) -> Settings:
         """Return what the planner of one stream needs to know of them."""
@@ -117,6 +129,7 @@ def read_options(format_name: str, given: Mapping[str, str]) -> Options:
     values = OptionValues(by_our_names(format_name, given))
     start = (values.get("startingPosition") or "").strip()
     token = start.startswith("{") and "at_timestamp" not in start.lower()
+    snapshot = start.lower() == SNAPSHOT and format_name == DYNAMODB_STREAMS
     access, wire = read_access(values), values.get_as("wire", _choice(*WIRES), "json")
     addresses = read_addresses(format_name, values)
     if token and len(addresses) > 1:
@@ -124,7 +137,12 @@ def read_options(format_name: str, given: Mapping[str, str]) -> Options:
     options = Options(
         format=format_name,
         connections=tuple(Connection(address, access, wire) for address in addresses),
-        start=_LATEST if token else values.get_as("startingPosition", read_position, _LATEST),
+        start=_LATEST
+        if token or snapshot
+        else values.get_as("startingPosition", read_position, _LATEST),
+        snapshot=snapshot,
+        snapshot_segments=values.get_as("snapshotSegments", _segments, None),
+        snapshot_units_per_second=values.get_as("snapshotUnitsPerSecond", _rate, None),
         resume=values.get_as("startingPosition", _resume, None) if token else None,
         end=values.get_as("endingPosition", read_position, None),
         fail_on_data_loss=values.get_as("failOnDataLoss", _truth, True),
@@ -291,6 +309,17 @@ def _positive(text: str) -> int:
     if not text.strip().isdecimal() or int(text) < 1:
         raise ConfigurationError(f"{text!r} is not a whole number above 0")
     return int(text)
+
+
+def _segments(text: str) -> int | None:
+    return SnapshotSettings(segments=_positive(text)).segments
+
+
+def _rate(text: str) -> float | None:
+    try:
+        return SnapshotSettings(units_per_second=float(text)).units_per_second
+    except ValueError:
+        raise ConfigurationError(f"{text!r} is not a number") from None
 
 
 def _size(text: str) -> int:

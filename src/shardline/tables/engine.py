@@ -9,12 +9,14 @@ from shardline.errors import ConfigurationError, InvalidPosition, ServiceError, 
 from shardline.services.access import Access, make_client
 from shardline.services.calls import Calls, Patience
 from shardline.services.connection import connect
+from shardline.services.snapshot_stream import DEFAULT_SEGMENTS, SnapshotSettings
+from shardline.services.table_scan import TableScan
 from shardline.streams.stream import open_stream
 from shardline.tables.changes import SNAPSHOT, ChangeStream
 from shardline.tables.models import Model, key_names_of, table_meta_of
 from shardline.tables.shapes import Shape
-from shardline.tables.snapshot import DEFAULT_SEGMENTS, TableSnapshot
-from shardline.tables.tables import ENABLING, MISSING, bind_table, form_of, key_attributes
+from shardline.tables.snapshot import TableSnapshot, segments_in
+from shardline.tables.tables import ENABLING, MISSING, bind_table, form_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,13 +109,12 @@ class Engine:
         records = open_stream(f"dynamodb://{table}", position, self._access, **options)
         if state is None:
             return ChangeStream(records, shape)
-        calls = self._calls(table)
+        if state:
+            segments = segments_in(state)
+        settings = SnapshotSettings(segments, scan_units_per_second)
         snapshot = TableSnapshot(
-            calls,
-            table,
-            key_attributes(calls, table),
-            segments=segments,
-            units_per_second=scan_units_per_second,
+            TableScan(self._calls(table), table, settings.segments),
+            units_per_second=settings.units_per_second,
             state=state or None,
         )
         return ChangeStream(records, shape, snapshot)

@@ -104,12 +104,6 @@ def _describe(calls: Calls, table: str) -> dict[str, Any] | None:
     return found
 
 
-def key_attributes(calls: Calls, table: str) -> tuple[str, ...]:
-    """Return the key attributes of a table, the hash key first."""
-    described = calls.call("describe_table", TableName=table)["Table"]
-    return tuple(each["AttributeName"] for each in described["KeySchema"])
-
-
 def _create(calls: Calls, table: str, wanted: TableForm) -> None:
     request: dict[str, Any] = {
         "TableName": table,

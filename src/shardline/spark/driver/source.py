@@ -158,6 +158,11 @@ class _Source(DataSource):
 
         os.environ["SPARK_HIDE_TRACEBACK"] = "1"
         options = self._options()
+        if options.snapshot:
+            raise ConfigurationError(
+                "option startingPosition: snapshot is for spark.readStream, which goes on with the "
+                "changes of the table"
+            )
         kind = FilteredReader if filters_are_pushed() else ShardedReader
         return kind(options, _item_in(schema, options))
 

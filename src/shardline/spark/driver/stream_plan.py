@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -37,7 +38,7 @@ class StreamPlan:
     """Plans one stream of a query, and the stream that replaces it."""
 
     def __init__(self, connection: Connection, options: Options) -> None:
-        self._connection = connection
+        self.connection: Final = connection
         self._options = options
         self._runner: PlanRunner | None = None
         self._arn: str | None = None
@@ -59,6 +60,7 @@ class StreamPlan:
 
     def runner_after(self, committed: Offset) -> tuple[PlanRunner, Offset]:
         """Return what plans the batch after a committed one, and after which offset it plans it."""
+        committed = replace(committed, table=None)
         arn = committed.stream
         if arn is not None and self._is_over(committed):
             return self._runner_of(self._successors[arn]), _BEGINNING
@@ -68,10 +70,11 @@ class StreamPlan:
         self, committed: Offset, planned: Offset
     ) -> tuple[Connection, tuple[ShardRange, ...]]:
         """Return what is to be read of a planned batch, and where."""
+        committed, planned = replace(committed, table=None), replace(planned, table=None)
         if committed.stream is not None and committed.stream != planned.stream:
             committed = _BEGINNING
         ranges = self._runner_of(planned.stream).ranges(committed, planned)
-        return self._connection.to(planned.stream), ranges
+        return self.connection.to(planned.stream), ranges
 
     def close(self) -> None:
         """Stop the threads and close the connections."""
@@ -83,7 +86,7 @@ class StreamPlan:
             self._arn = arn or self._arn
             return self._runner
         self.close()
-        service = self._connection.to(arn).connect()
+        service = self.connection.to(arn).connect()
         settings = self._options.settings(finds_times=service.finds_times)
         self._runner, self._arn = PlanRunner(service, settings), arn
         if self._ends:
@@ -93,7 +96,7 @@ class StreamPlan:
     def _is_over(self, committed: Offset) -> bool:
         """Return true if a stream is delivered to its end, and another one has replaced it."""
         arn = committed.stream
-        if arn is None or not self._connection.may_be_replaced(arn):
+        if arn is None or not self.connection.may_be_replaced(arn):
             return False
         if arn in self._successors:
             return True
@@ -110,7 +113,7 @@ class StreamPlan:
         logger.warning(
             "%s was switched off and on: everything in %s is delivered, going on with %s. Changes "
             "made while it was off are in neither",
-            self._connection.name,
+            self.connection.name,
             arn,
             newest,
         )
@@ -118,7 +121,7 @@ class StreamPlan:
 
     def _newest(self) -> str | None:
         """Return the newest stream of the table, unless it is too young to tell."""
-        service = self._connection.connect()
+        service = self.connection.connect()
         try:
             newest = service.describe()
         except StreamNotFound:
@@ -131,7 +134,7 @@ class StreamPlan:
 
     def _has_only(self, committed: Offset) -> bool:
         """Return true if a stream lists no shard that is not delivered; it may be gone."""
-        service = self._connection.to(committed.stream).connect()
+        service = self.connection.to(committed.stream).connect()
         listed: Iterable[Shard] = ()
         try:
             with suppress(StreamNotFound):

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from shardline.spark.driver.stream_plan import StreamPlan
+from shardline.spark.driver.table_plan import next_segments, segment_tasks, with_segments
 from shardline.spark.driver.task_plan import tasks
 from shardline.spark.executor.rows import TaskRanges
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from shardline.core.offsets import Offset
+    from shardline.spark.executor.table_rows import TaskSegments
     from shardline.spark.options import Options
 
 _POLL_SECONDS: Final = 0.02
@@ -41,12 +43,16 @@ class StreamPlans:
 
         The limit of a batch is shared equally among the streams.
         """
+        share = None if max_records is None else max(1, max_records // len(committed))
+        tables = {k: next_segments(offset, share) for k, offset in committed.items()}
+        segments = {k: offset for k, offset in tables.items() if offset is not None}
+        if segments:  # tables come before all changes
+            return {**committed, **segments}
         after = {name: plan.runner_after(committed[name]) for name, plan in self._plans.items()}
         if len(after) == 1:
             ((name, (runner, start)),) = after.items()
             planned = runner.ask(start, max_records, all_available=all_available)
-            return None if planned is None else {name: planned}
-        share = None if max_records is None else max(1, max_records // len(after))
+            return None if planned is None else self._with_segments(committed, {name: planned})
         for runner, start in after.values():
             runner.pose(start, share, all_available=all_available)
         while True:
@@ -58,7 +64,9 @@ class StreamPlans:
             resolved = all(after[name][1].created_at is not None for name in waits)
             enough = planned_ones and resolved and self._ends and not all_available
             if not waits or enough:
-                return {**committed, **planned_ones} if planned_ones else None
+                if not planned_ones:
+                    return None
+                return {**committed, **self._with_segments(committed, planned_ones)}
             time.sleep(_POLL_SECONDS)
 
     def offered(self) -> dict[str, Offset] | None:
@@ -69,17 +77,20 @@ class StreamPlans:
 
     def partitions(
         self, committed: Mapping[str, Offset], planned: Mapping[str, Offset]
-    ) -> list[TaskRanges]:
+    ) -> list[TaskRanges | TaskSegments]:
         """Return what is to be read of a planned batch, or raise if it expired meanwhile.
 
         A task reads shards of one stream, and in total order all of them.
         """
         options = self._options
         cores = max(1, (os.cpu_count() or 2) // len(self._plans))
-        partitions = []
+        partitions: list[TaskRanges | TaskSegments] = []
         for name, plan in self._plans.items():
             if planned[name] == committed[name]:
                 continue  # nothing of this stream is in the batch
+            if segments := segment_tasks(committed[name], planned[name], plan.connection, options):
+                partitions += segments
+                continue
             connection, ranges = plan.ranges(committed[name], planned[name])
             if options.total_order:
                 partitions += [TaskRanges(connection, ranges)] if ranges else []
@@ -87,6 +98,16 @@ class StreamPlans:
             shared = tasks(ranges, options.shards_per_task, cores)
             partitions += [TaskRanges(connection, task) for task in shared]
         return partitions
+
+    def _with_segments(
+        self, committed: Mapping[str, Offset], planned: Mapping[str, Offset]
+    ) -> dict[str, Offset]:
+        return {
+            name: with_segments(
+                committed[name], offset, self._plans[name].connection, self._options
+            )
+            for name, offset in planned.items()
+        }
 
     def close(self) -> None:
         """Stop the threads and close the connections."""

@@ -109,7 +109,7 @@ def tasks(
     """
     carried = [item for item in ranges if item.inline is not None]
     to_read = [item for item in ranges if item.inline is None]
-    count = _task_count(len(to_read), shards_per_task, cores or os.cpu_count() or 2)
+    count = task_count(len(to_read), shards_per_task, cores or os.cpu_count() or 2)
     shared = [to_read[index::count] for index in range(count)]
     if carried:
         if not shared:
@@ -118,7 +118,8 @@ def tasks(
     return tuple(tuple(task) for task in shared if task)
 
 
-def _task_count(shards: int, shards_per_task: int | None, cores: int) -> int:
+def task_count(shards: int, shards_per_task: int | None, cores: int) -> int:
+    """Return how many tasks read so many shards."""
     if shards_per_task is not None:
         return -(-shards // shards_per_task)
     return min(shards, max(cores, -(-shards // _SHARDS_PER_TASK)))

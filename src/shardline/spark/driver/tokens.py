@@ -47,7 +47,10 @@ def token_of(query: StreamingQuery, stream: str | None = None) -> dict[str, Any]
         raise ShardlineError(f"a token is of one stream: pass stream= with one of {names}")
     if not offsets or offsets[0][1].created_at is None:
         raise ShardlineError("this query has committed no batch yet: nothing to go on from")
-    return token_of_offset(offsets[0][1])
+    offset = offsets[0][1]
+    if offset.table is not None and not offset.table.finished:
+        raise ShardlineError("this query still reads the table: a token is of a stream, ask later")
+    return token_of_offset(offset)
 
 
 def offsets_in(written: Any) -> list[tuple[str, Offset]]:

@@ -12,6 +12,7 @@ from shardline.services.aggregation import split_aggregated
 from shardline.spark.executor.columns import arrow_schema, with_origin
 from shardline.spark.executor.images import with_typed_images
 from shardline.spark.executor.range_reader import ShardRange  # noqa: TC001 - pickled with it
+from shardline.spark.executor.table_rows import TaskSegments, rows_of_segments
 from shardline.spark.executor.task_reader import access_to, read_ranges
 from shardline.spark.executor.total_order import merged_rows
 from shardline.spark.option_names import KINESIS
@@ -38,6 +39,9 @@ def rows_of(
     options: Options, partition: InputPartition, item: StructType | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Read a task's ranges into the columns of the format, images as items if a type is given."""
+    if isinstance(partition, TaskSegments):
+        yield from rows_of_segments(partition, item)
+        return
     if not isinstance(partition, TaskRanges):
         raise TypeError(f"not a partition of this source: {partition!r}")
     schema = arrow_schema(options.format)
