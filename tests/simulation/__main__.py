@@ -9,15 +9,10 @@ import logging
 import secrets
 import sys
 import time
-from multiprocessing import get_context
-from typing import TYPE_CHECKING
+from contextlib import closing
 
-from tests.simulation.world import shrink, simulate
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from tests.simulation.world import Outcome
+from tests.simulation.jobs import outcomes_of
+from tests.simulation.world import Outcome, shrink, simulate
 
 
 def main() -> int:
@@ -34,37 +29,35 @@ def main() -> int:
     if chosen.only is not None:
         return _tell(chosen.only)
     first = secrets.randbelow(10**12) if chosen.fresh else chosen.first
-    print(f"seeds {first} to {first + chosen.seeds - 1}", flush=True)
-    began, ran, failed, events, virtual, longest = time.monotonic(), 0, 0, 0, 0.0, 0.0
-    delivered = repeated = stale = 0
-    for outcome in _outcomes(range(first, first + chosen.seeds), chosen.jobs):
-        ran += 1
-        virtual, events = virtual + outcome.seconds, events + outcome.events
-        delivered, repeated = delivered + outcome.delivered, repeated + outcome.repeated
-        stale, longest = stale + outcome.stale, max(longest, outcome.healed_after)
-        if outcome.failure:
-            failed += 1
-            print(f"seed {outcome.seed}: {outcome.failure}", flush=True)
-            if not chosen.keep_going:
-                return _tell(outcome.seed)
-        if chosen.seconds is not None and time.monotonic() - began > chosen.seconds:
-            break
-    spent = time.monotonic() - began
+    print(f"seeds from {first} on, at most {chosen.seeds}", flush=True)
+    began, outcomes = time.monotonic(), list[Outcome]()
+    with closing(outcomes_of(range(first, first + chosen.seeds), chosen.jobs)) as running:
+        for outcome in running:
+            outcomes.append(outcome)
+            if outcome.failure:
+                print(f"seed {outcome.seed}: {outcome.failure}", flush=True)
+                if not chosen.keep_going:
+                    break
+            if chosen.seconds is not None and time.monotonic() - began > chosen.seconds:
+                break
+    _report(outcomes, time.monotonic() - began)
+    failing = [outcome.seed for outcome in outcomes if outcome.failure]
+    return _tell(failing[0]) if failing else 0
+
+
+def _report(outcomes: list[Outcome], spent: float) -> None:
+    """Print the figures of a run."""
+    ran, slowest = len(outcomes), max(outcomes, key=lambda outcome: outcome.cpu_seconds)
     print(
-        f"{ran} seeds, {failed} failed: {delivered} records delivered, {repeated} repeated, "
-        f"{stale} stale; {events} events in {virtual / 3600:.1f} h of virtual time; healed within "
-        f"{longest:.1f} lease times; {spent:.1f} s ({ran / spent:.1f} seeds a second)"
+        f"{ran} seeds, {sum(1 for o in outcomes if o.failure)} failed: "
+        f"{sum(o.delivered for o in outcomes)} records delivered, "
+        f"{sum(o.repeated for o in outcomes)} repeated, {sum(o.stale for o in outcomes)} stale; "
+        f"{sum(o.events for o in outcomes)} events in "
+        f"{sum(o.seconds for o in outcomes) / 3600:.1f} h of virtual time; healed within "
+        f"{max(o.healed_after for o in outcomes):.1f} lease times; {spent:.1f} s "
+        f"({ran / sum(o.cpu_seconds for o in outcomes):.1f} seeds a second of CPU; the slowest, "
+        f"{slowest.seed}, took {slowest.cpu_seconds:.1f} s)"
     )
-    return 1 if failed else 0
-
-
-def _outcomes(seeds: Iterable[int], jobs: int) -> Iterator[Outcome]:
-    """Run seeds, in several processes if there are jobs for them."""
-    if jobs == 1:
-        yield from map(simulate, seeds)
-        return
-    with get_context("fork").Pool(jobs) as pool:
-        yield from pool.imap_unordered(simulate, seeds, chunksize=4)
 
 
 def _tell(seed: int) -> int:

@@ -32,12 +32,18 @@ class Fault:
     """One thing that goes wrong, when, to whom, and for how long."""
 
     at: float
+    """When it begins; nights before it do not count."""
     kind: str
     target: int
     seconds: float
 
+    @property
+    def night_seconds(self) -> float:
+        """How long all workers are down; 0 if this is no night."""
+        return 3600 * NIGHT_HOURS[self.target % 4] if self.kind == "night" else 0.0
+
     def __str__(self) -> str:
-        return f"{self.at:8.2f} FAULT {self.kind} (target {self.target}, {self.seconds:.1f} s)"
+        return f"FAULT {self.kind} (target {self.target}, {self.seconds:.1f} s)"
 
 
 def choose_faults(

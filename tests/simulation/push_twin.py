@@ -36,6 +36,7 @@ class PushTwin(FastTwin):
 
     def __init__(self, twin: FastTwin, world: World) -> None:
         super().__init__(name=twin.name, clock=twin.clock, account=twin.account)
+        self.note_read = twin.note_read  # type: ignore[method-assign]
         self._world = world
 
     def subscribe(self, shard_id: str, position: Position) -> SimSubscription:
@@ -133,6 +134,7 @@ class SimSubscription:
     def _page(self, payload: bytes) -> Page:
         answer = decode_event(payload)
         time = datetime.fromtimestamp(self._twin.clock.now_ms() / 1000, UTC)
+        self._twin.note_read(self._shard_id, time)
         return Page(
             answer.records if answer.records.num_rows else _NOTHING,
             answer.next_iterator,

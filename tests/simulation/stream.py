@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from shardline.consumer.pipeline import _QUIET_SECONDS
 from shardline.core.gaps import MARGIN
 from shardline.core.promise import RecordRef
 from shardline.core.shards import HASH_SPACE_END
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from tests.simulation.history import History
 
 _RETENTION = timedelta(hours=24)
+_QUIET = timedelta(seconds=_QUIET_SECONDS)
 _KEYS = 6
 _MOST_OPEN_SHARDS = 8
 
@@ -161,9 +163,25 @@ class SimStream:
             self._history.add(Excused(name, before=next(kept, None)))
 
     def anything_expired(self, shard: str) -> bool:
-        """Return true if a record of a shard or of its ancestors may have expired."""
+        """Return true if a record of a shard or of its ancestors may have expired.
+
+        Also if nobody can know: the shard was read before the horizon, and not since.
+        """
         until, names = self.twin.clock.now() - _RETENTION + MARGIN, self._with_ancestors(shard)
-        return any(s in names and arrived <= until for s, _, arrived in self._written)
+        expired = any(s in names and arrived <= until for s, _, arrived in self._written)
+        return expired or self._known_since(shard) <= until
+
+    def _known_since(self, shard: str) -> datetime:
+        """Return up to when a worker must know, after a restart, that a shard had no records.
+
+        A worker writes down now and then that a shard is quiet, and a child is as old as its
+        parents were when they were read last.
+        """
+        created_at = self.created_at or self.twin.clock.now()
+        read_until = self.twin.read_until.get(shard.rpartition(".")[2])
+        if read_until is not None:
+            return max(created_at, read_until - _QUIET)
+        return min(map(self._known_since, self._parents.get(shard, ())), default=created_at)
 
     def _with_ancestors(self, shard: str) -> set[str]:
         found, frontier = set[str](), [shard]

@@ -56,6 +56,9 @@ class SimWorker:
         """Start the keeper process, which starts its runner."""
         if self.up:
             return
+        if self.world.clockwork.now < self.world.night_ends_at:
+            self.world.clockwork.at(self.world.night_ends_at, self.start)
+            return
         self._attempts += 1
         world, knobs = self.world, self.world.knobs
         self.leaving = False

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from itertools import count
 from random import Random
+from time import process_time
 from typing import TYPE_CHECKING
 
 from shardline.consumer.job import Job, LeasePlace, StreamSource
 from tests.simulation.calls import Calls, Network, Trouble
 from tests.simulation.clockwork import EPOCH, Clockwork, Machine
-from tests.simulation.faults import NIGHT_HOURS, PEACEFUL, Fault, choose_faults
+from tests.simulation.faults import PEACEFUL, Fault, choose_faults
 from tests.simulation.history import Delivered, Excused, History, ShardOpened
 from tests.simulation.judgement import Judgement
 from tests.simulation.knobs import choose_knobs
@@ -59,6 +60,7 @@ class Outcome:
     repeated: int
     stale: int
     events: int
+    cpu_seconds: float = field(compare=False, repr=False)
 
 
 class World:
@@ -82,6 +84,8 @@ class World:
             random, self.faulty_seconds, knobs.lease_seconds, peaceful=self.peaceful
         )
         self.faults = chosen if faults is None else faults
+        self.night_ends_at = 0.0
+        """Nobody starts a worker before: hours of polling would take minutes to simulate."""
         if any(fault.kind == "night" for fault in self.faults):
             self.knobs = knobs = replace(knobs, goes_on_after_gaps=True)
         self.random = Random(seed + 1)
@@ -112,20 +116,20 @@ class World:
         for _ in range(knobs.workers):
             self._add_worker(start_at=random.choice((0.0, 0.0, 5.0 * random.random())))
         self._producing = True
-        self._night_ends_at = 0.0
         for stream in self.streams.values():
             self._produce(stream)
 
     # --- running ----------------------------------------------------------------------------
 
     def run(self) -> Outcome:
-        failure, healed_after = "", 0.0
+        began, failure, healed_after = process_time(), "", 0.0
         UserConsumer.worlds[self._token] = self._deliver
         try:
+            nights_seconds = 0.0
             for fault in self.faults:
-                self.clockwork.at(fault.at, partial(self._strike, fault))
-            self.clockwork.run_until(self.faulty_seconds)
-            self.clockwork.run_until(max(self.faulty_seconds, self._night_ends_at))
+                self.clockwork.at(nights_seconds + fault.at, partial(self._strike, fault))
+                nights_seconds += fault.night_seconds
+            self.clockwork.run_until(nights_seconds + self.faulty_seconds)
             self._heal()
             healed_after = self._wait_until_settled()
         except Exception as error:
@@ -145,7 +149,7 @@ class World:
         return Outcome(
             self.seed, self.faults, failure, self._story() if failure else "",
             self.clockwork.now, healed_after, verdict.delivered, verdict.repeated, verdict.stale,
-            self.clockwork.events,
+            self.clockwork.events, process_time() - began,
         )  # fmt: skip
 
     def job(self, owner: str) -> Job:
@@ -188,7 +192,7 @@ class World:
     def _produce(self, stream: SimStream) -> None:
         if self._producing:
             stream.put()
-            night = self.clockwork.now < self._night_ends_at
+            night = self.clockwork.now < self.night_ends_at
             wait = (3600.0 if night else self.knobs.put_seconds) * 2 * self.random.random()
             self.clockwork.after(wait, partial(self._produce, stream))
 
@@ -204,7 +208,7 @@ class World:
     # --- faults -----------------------------------------------------------------------------
 
     def _strike(self, fault: Fault) -> None:
-        self.story.append(str(fault))
+        self.tell(str(fault))
         worker = self.workers[fault.target % len(self.workers)]
         stream = list(self.streams.values())[fault.target % len(self.streams)]
         space = (APP, stream.name)
@@ -237,7 +241,7 @@ class World:
                 hours = (-30.0, -1.0, 1.0, 30.0)[fault.target % 4]
                 worker.machine.wall_clock_off_seconds = 3600 * hours
             case "night":
-                self._sleep_all(3600 * NIGHT_HOURS[fault.target % 4], stream)
+                self._sleep_all(fault.night_seconds, stream)
             case "table lags":
                 self.table.lagging = True
                 self._later(fault, partial(setattr, self.table, "lagging", False))
@@ -278,7 +282,7 @@ class World:
 
     def _sleep_all(self, seconds: float, stream: SimStream) -> None:
         """Let all workers be down for so long that records may expire unread."""
-        self._night_ends_at = self.clockwork.now + seconds
+        self.night_ends_at = self.clockwork.now + seconds
         for worker in self.workers:
             worker.crash()
             self.clockwork.after(seconds, worker.start)
@@ -293,7 +297,7 @@ class World:
             worker.start()
 
     def _later(self, fault: Fault, action: Callable[[], None]) -> None:
-        self.clockwork.at(fault.at + fault.seconds, action)
+        self.clockwork.after(fault.seconds, action)
 
     def _heal(self) -> None:
         """End every fault; a worker that is down stays down if another one is there."""

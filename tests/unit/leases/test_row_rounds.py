@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import pytest
 
+from shardline.core.gaps import may_have_expired
 from shardline.core.leasing.rows import Header, LeaseRow
 from shardline.core.positions import LATEST, SHARD_END, TRIM_HORIZON, AtTime
 from shardline.core.shards import SequenceNumber, Shard
 from shardline.errors import ConfigurationError, LeaseLost
 from shardline.leases.port import TableUnavailable
 from tests.unit.leases.stage import BIRTH, SPACE, Notes, Stage, after
+
+if TYPE_CHECKING:
+    from shardline.leases.coordinator import Coordinator
 
 
 @pytest.mark.case("X-10")
@@ -314,3 +319,24 @@ def test_a_halted_row_is_taken_again_when_the_mark_is_cleared() -> None:
     stage.table.swap_row(freed, row)
     stage.let_pass(10)
     assert worker.held()["s0"].epoch == epoch + 1
+
+
+@pytest.mark.case("L-18")
+def test_what_expired_unread_in_a_stream_that_was_made_again_is_a_gap() -> None:
+    stage = Stage(shards=1)
+    stage.lose(_joined(stage, "a"))
+    stage.listing.created_at = stage.today() + timedelta(minutes=1)
+    stage.now += timedelta(days=3).total_seconds()
+    worker = _joined(stage, "b")
+    stage.let_pass(2 * stage.times.lease_seconds)
+    row = stage.rows()["s0"]
+    assert (row.stream_created_at, row.checkpoint) == (stage.listing.created_at, TRIM_HORIZON)
+    as_of = worker.held()["s0"].as_of
+    assert as_of is not None
+    assert may_have_expired(as_of, now=stage.today(), retention=timedelta(days=1))
+
+
+def _joined(stage: Stage, name: str) -> Coordinator:
+    worker = stage.worker(name)
+    stage.let_pass(1)
+    return worker

@@ -1,0 +1,52 @@
+"""Runs seeds in several processes, and ends these as soon as enough is known."""
+
+from __future__ import annotations
+
+import logging
+from multiprocessing import get_context
+from multiprocessing.connection import wait
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.world import simulate
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from multiprocessing.connection import Connection
+    from multiprocessing.process import BaseProcess
+
+    from tests.simulation.world import Outcome
+
+
+def outcomes_of(seeds: range, jobs: int) -> Generator[Outcome]:
+    """Run seeds, in several processes if there are jobs for them; close it to end them early."""
+    if jobs == 1:
+        yield from map(simulate, seeds)
+        return
+    context = get_context("spawn")
+    running: dict[Any, BaseProcess] = {}
+    try:
+        for job in range(jobs):
+            ours, theirs = context.Pipe(duplex=False)
+            process = context.Process(target=_send_outcomes, args=(seeds[job::jobs], theirs))
+            process.start()
+            theirs.close()
+            running[ours] = process
+        while running:
+            for connection in wait(list(running)):
+                outcome = connection.recv()
+                if outcome is None:
+                    running.pop(connection).join()
+                else:
+                    yield outcome
+    finally:
+        for process in running.values():
+            process.terminate()
+            process.join()
+
+
+def _send_outcomes(seeds: range, connection: Connection) -> None:
+    """Run seeds in a process of their own. None comes after the last outcome."""
+    logging.disable(logging.CRITICAL)
+    for seed in seeds:
+        connection.send(simulate(seed))
+    connection.send(None)
