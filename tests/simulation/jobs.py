@@ -32,16 +32,17 @@ def outcomes_of(seeds: range, jobs: int) -> Generator[Outcome]:
             theirs.close()
             running[ours] = process
         while running:
-            for connection in wait(list(running)):
-                outcome = connection.recv()
+            ready: list[Any] = wait(list(running))
+            for connection in ready:
+                outcome: Outcome | None = connection.recv()
                 if outcome is None:
                     running.pop(connection).join()
                 else:
                     yield outcome
     finally:
-        for process in running.values():
-            process.terminate()
-            process.join()
+        for left in running.values():
+            left.terminate()
+            left.join()
 
 
 def _send_outcomes(seeds: range, connection: Connection) -> None:
