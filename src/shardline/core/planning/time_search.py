@@ -79,5 +79,9 @@ class TimeSearch:
         if self.nothing_from is not None:
             part = 2 if self.found or self.empty_times == 1 else _STEP_DOWN
             step = (self.nothing_from - reached.as_of) / part
-            newest = min(newest, reached.as_of + (step if self.found else max(step, smallest_step)))
+            if not self.found:
+                step = max(step, smallest_step)
+            newest = min(newest, reached.as_of + step)
+            if newest >= self.nothing_from:
+                return None
         return newest if newest - reached.as_of >= smallest_step else None

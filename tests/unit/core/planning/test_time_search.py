@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from shardline.core.planning.time_search import SILENCE, TimeSearch
 from shardline.core.planning.tips import Answer, Bounds, Kind, Place, Query
 from shardline.core.positions import TRIM_HORIZON
@@ -31,17 +33,34 @@ def test_the_first_time_is_the_newest_one_that_the_range_may_reach() -> None:
     assert search.next_time(base, base, window, STEP) == base.as_of + 10 * SECOND
 
 
-def test_the_time_before_one_with_nothing_is_halved_down_to_the_smallest_step() -> None:
-    search, base, last = TimeSearch(), place(60), NOON - 47 * SECOND
+@pytest.mark.parametrize("span_seconds", [0.01, 0.05, 0.07, 0.1, 1, 60, 3_600, 80_000])
+@pytest.mark.parametrize("share", [0.0, 0.0001, 0.02, 0.3, 0.5, 0.8, 0.999])
+def test_the_last_record_is_found_within_the_smallest_step_by_few_times(
+    span_seconds: float, share: float
+) -> None:
+    """Wherever it lies, also if nothing lies after the place at which the search begins."""
+    search, base = TimeSearch(), place(span_seconds + 1)
+    last = base.as_of + share * span_seconds * SECOND
     reached, steps = base, 0
     while (time := search.next_time(base, reached, bounds(), STEP)) is not None:
         steps += 1
+        assert steps <= 25, "the search does not end"
         if time <= last:
             reached = Place(TRIM_HORIZON, time)
+            search.found_one()
         else:
-            search.nothing_from = time
+            search.nothing_at(time)
     assert timedelta(0) <= last - reached.as_of <= 2 * STEP
-    assert steps <= 12
+
+
+def test_what_ended_long_ago_is_found_in_fewer_times_than_halving_takes() -> None:
+    search, base, times = TimeSearch(), place(3_600), []
+    for _ in range(4):
+        time = search.next_time(base, base, bounds(), STEP)
+        assert time is not None
+        times.append(round((time - base.as_of) / SECOND))
+        search.nothing_at(time)
+    assert times == [3599, 1800, 112, 7]
 
 
 def test_only_a_long_silence_counts_as_the_tip_where_the_service_does_not_name_it() -> None:
