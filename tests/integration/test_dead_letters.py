@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def shardline_local() -> Iterator[Service]:
-    with Service(strict=True) as service:
+    with Service(strict=True, status_delay_seconds=0) as service:
         yield service
 
 
