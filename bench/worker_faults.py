@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
 import statistics
 import tempfile
 import threading
@@ -223,6 +224,8 @@ def main() -> None:
     parser.add_argument("--deploys", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=15.0)
     asked = parser.parse_args()
+    paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))  # workers import `Timed`
     with server_stage(asked.table, 6 if asked.what == "kills" else 8) as stage:
         match asked.what:
             case "kills":
