@@ -138,6 +138,38 @@ BUGS: Final = (
         "        return Fence(self._epoch, 1)",
         "tests/unit/consumer/test_delivery.py",
     ),
+    PlantedBug(
+        "X-24",
+        "pages of a quiet shard do not make what is known of it younger",
+        "consumer/gap_watch.py",
+        "            self.as_of = as_of_after_page(",
+        "            _ = as_of_after_page(",
+        "tests/unit/consumer/test_gap_watch.py",
+    ),
+    PlantedBug(
+        "X-30",
+        "a consumer that hangs is never abandoned",
+        "consumer/runner.py",
+        "if began is not None and now - began > self._job.stall_seconds:",
+        "if False:",
+        "tests/unit/consumer/test_pipeline.py",
+    ),
+    PlantedBug(
+        "Y-06",
+        "the stream is described for every shard that is not found",
+        "services/presence.py",
+        "            self._seen_at = now",
+        "            pass",
+        "tests/unit/services/test_presence.py",
+    ),
+    PlantedBug(
+        "Y-08",
+        "every shard of a batch may take all its records",
+        "core/planning/limits.py",
+        "max(_SMALLEST_SHARE, max_records // max(1, shards))",
+        "max_records",
+        "tests/unit/core/planning/test_limits.py",
+    ),
 )
 
 
