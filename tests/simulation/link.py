@@ -36,7 +36,8 @@ class SimLink:
         self._clockwork = machine.clockwork
         self._keeper = keeper
         self._runner = Runner(
-            job, self._from_runner, connect_to=connect_to, make_loop=self._make_loop,
+            job, self._from_runner, connect_to=lambda name, _: connect_to(name),
+            make_loop=self._make_loop,
             clock=machine.clock,
         )  # fmt: skip
         self._inbox: deque[ToRunner] = deque()

@@ -13,15 +13,18 @@ from shardline.core.leasing.runs import RunState
 from shardline.errors import GapError
 from shardline.leases.address import open_table
 from shardline.leases.coordinator import Coordinator
+from shardline.services.addresses import parse_address
 from shardline.services.clock import boot_seconds
 from shardline.services.connection import connect
 from shardline.services.steps import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
-    from shardline.consumer.job import Job
+    from shardline.consumer.job import Job, StreamSource
     from shardline.leases.port import LeaseTable
+    from shardline.services.port import StreamService
 
 logger = logging.getLogger(__name__)
 
@@ -88,8 +91,11 @@ class _Keeper:
                 goes_on_after_gaps=job.go_on_after_gaps,
                 expect_app=job.expect_app,
                 clock=boot_seconds,
+                open_from=_opener(source),
             )
-            for stream_name, service in self._services.items()
+            for source, (stream_name, service) in zip(
+                job.streams, self._services.items(), strict=True
+            )
         }
 
     def keep(self) -> None:
@@ -112,3 +118,17 @@ class _Keeper:
         """Return what makes the work impossible; a gap stops only the shards that it concerns."""
         errors = (coordinator.error() for coordinator in self._worker.coordinators.values())
         return [error for error in errors if error and not isinstance(error, GapError)]
+
+
+def _opener(source: StreamSource) -> Callable[[datetime], StreamService] | None:
+    """Return how to open an earlier or later stream of a table; None where there is but one."""
+    where = parse_address(source.address)
+    if where.service != "dynamodb" or where.stream_arn is not None:
+        return None
+
+    def open_from(created_from: datetime) -> StreamService:
+        return connect(
+            source.address, source.access, snapshot=source.snapshot, created_from=created_from
+        )
+
+    return open_from

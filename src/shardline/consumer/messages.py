@@ -37,6 +37,8 @@ class StartPipeline:
     """Keys whose records go to the dead letters until they are redriven."""
     suspected: bool = False
     """Work began here before and ended without an acknowledgement: say soon if nothing is wrong."""
+    stream_created_at: datetime | None = None
+    """Of the stream that the shard belongs to: a table may have several."""
 
 
 @dataclass(frozen=True, slots=True)

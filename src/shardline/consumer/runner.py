@@ -40,6 +40,7 @@ from shardline.services.connection import connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     from shardline.consumer.consumer import ShardConsumer
     from shardline.consumer.dead_letters import LetterBox
@@ -115,7 +116,7 @@ class Runner:
         job: Job,
         send: Callable[[FromRunner], None],
         *,
-        connect_to: Callable[[str], StreamService] | None = None,
+        connect_to: Callable[[str, datetime | None], StreamService] | None = None,
         make_loop: Callable[[str, Steps[None], Callable[[], bool]], Loop] | None = None,
         clock: Callable[[], float] = boot_seconds,
     ) -> None:
@@ -132,7 +133,8 @@ class Runner:
         """Pipelines that ended while a call of their consumer runs on."""
         self._waiting: dict[tuple[str, str], StartPipeline] = {}
         """Starts that wait for the end of such a call: never two at once in one shard."""
-        self._services: dict[str, StreamService] = {}
+        self._services: dict[tuple[str, datetime | None], StreamService] = {}
+        """By the stream's name and its time of creation: a table may have several streams."""
         self._connect = connect_to or self._connect_to
         self._make_loop = make_loop or self._thread
         self._clock = clock
@@ -205,9 +207,10 @@ class Runner:
     def _make(self, start: StartPipeline) -> _Work:
         job, key = self._job, start.key
         consumer: ShardConsumer = pickle.loads(job.consumer)  # noqa: S301 - our own launcher's
-        service = self._services.get(key.stream_name)
+        stream = (key.stream_name, start.stream_created_at)
+        service = self._services.get(stream)
         if service is None:
-            service = self._services[key.stream_name] = self._connect(key.stream_name)
+            service = self._services[stream] = self._connect(*stream)
         pipeline = Pipeline(
             start,
             service,
@@ -242,14 +245,15 @@ class Runner:
             letters=self._letters_of(key.stream_name, consumer.failure),
             parked=start.parked,
             park=park,
-            find_hash_key=partial(self._hash_key_of, key.stream_name),
+            find_hash_key=partial(self._hash_key_of, key.stream_name, start.stream_created_at),
             change_of=pickle.loads(job.change_of) if job.change_of else None,  # noqa: S301
         )
 
-    def _hash_key_of(self, stream_name: str) -> str | None:
+    def _hash_key_of(self, stream_name: str, created_at: datetime | None) -> str | None:
         """Ask for the hash key of a table, once for all its shards."""
         if stream_name not in self._hash_keys:
-            self._hash_keys[stream_name] = self._services[stream_name].describe().hash_key
+            service = self._services[stream_name, created_at]
+            self._hash_keys[stream_name] = service.describe().hash_key
         return self._hash_keys[stream_name]
 
     def _letters_of(self, stream_name: str, policy: FailurePolicy) -> LetterBox | None:
@@ -266,7 +270,7 @@ class Runner:
             raise Unanswered
         self._parked.discard((key, record_key))
 
-    def _connect_to(self, stream_name: str) -> StreamService:
+    def _connect_to(self, stream_name: str, created_at: datetime | None) -> StreamService:
         source = next(s for s in self._job.streams if s.name == stream_name)
         return connect(
             source.address,
@@ -274,6 +278,7 @@ class Runner:
             wire=source.wire,
             fan_out=source.fan_out,
             snapshot=source.snapshot,
+            created_from=created_at,
         )
 
     def _work_of(self, key: PipelineKey) -> _Work | None:

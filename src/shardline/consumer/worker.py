@@ -128,7 +128,12 @@ class Worker:
         if self._leaving:
             return  # released with the rest, a moment later
         message = StartPipeline(
-            key, lease.checkpoint, lease.as_of, self._parked(key), lease.suspected
+            key,
+            lease.checkpoint,
+            lease.as_of,
+            self._parked(key),
+            lease.suspected,
+            lease.stream_created_at,
         )
         self._running[key] = message  # a runner that is started later gets it then
         self._called.intersection_update(self._running)

@@ -24,6 +24,7 @@ from shardline.leases.listings import Listings
 from shardline.leases.member import Member, ShardWork
 from shardline.leases.port import Conflict, LeaseTable, TableUnavailable
 from shardline.leases.row_rounds import Origin, RowRounds
+from shardline.leases.table_streams import TableStreams
 from shardline.services.clock import boot_seconds
 from shardline.services.steps import run
 
@@ -70,11 +71,13 @@ class Coordinator:
         today: Callable[[], datetime] = lambda: datetime.now(UTC),
         run_id: str | None = None,
         attempt: str | None = None,
+        open_from: Callable[[datetime], StreamService] | None = None,
     ) -> None:
         """Create a member of an app; `start` it to begin.
 
         `worker` is a name for people; with `attempt` (a UUID by default) it is unique. With a
-        `run_id` nothing is taken before the row of that run was found in the table.
+        `run_id` nothing is taken before the row of that run was found in the table. `open_from`
+        opens the first stream of a table that was created then or later.
         """
         self.state: Final = LeaseState(
             app_name,
@@ -87,7 +90,9 @@ class Coordinator:
         )
         self._member: Final = Member(self.state, table, (app_name, stream_name), work, clock, today)
         self._heartbeats: Final = Heartbeats(self._member, run_id)
-        self._listings: Final = Listings(self._member, service)
+        self._member.has_streams = open_from is not None
+        table_streams = TableStreams(self._member, open_from) if open_from else None
+        self._listings: Final = Listings(self._member, service, table_streams)
         self._rows: Final = RowRounds(
             self._member,
             start,

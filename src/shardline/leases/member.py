@@ -70,6 +70,12 @@ class Member:
         """True when the table exists and can be used."""
         self.wants_start = False
         """True if the stream is listed and described to resolve a start at "latest"."""
+        self.has_streams = False
+        """True if the stream is one of several of a table, which are read one after the other."""
+        self.wants_stream: datetime | None = None
+        """When the stream was created that the header names, if another one is described."""
+        self.left_streams: set[datetime] = set()
+        """When those streams of the table were created that are drained, or gone."""
         self.error: ShardlineError | None = None
         """Why this worker cannot go on; None while it can."""
         self._work = work
@@ -96,6 +102,14 @@ class Member:
             else:
                 self.call_worker(instruction)
         return others
+
+    def asks_for(self, created_at: datetime) -> bool:
+        """Ask for an earlier stream of the table; return false if it is left, or cannot be had."""
+        if not self.has_streams or created_at in self.left_streams:
+            return False
+        self.wants_stream = created_at
+        self.wake("listings")
+        return True
 
     def call_worker(self, instruction: ToWorker) -> None:
         """Make a call to the worker."""

@@ -209,6 +209,8 @@ class RowRounds:
             return
         created_at, latest = stream.created_at, state.described.latest
         created = stored is None or stored.stream_created_at < created_at
+        if created and stored is not None and member.asks_for(stored.stream_created_at):
+            return  # an earlier stream of the table, which may not be drained yet
         if created:
             if self._begins_at_latest(stored) and latest is None:
                 member.wants_start = True

@@ -19,6 +19,8 @@ from shardline.services.snapshot_stream import SnapshotStream
 from shardline.services.table_scan import TableScan
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from shardline.services.addresses import Address
     from shardline.services.port import StreamService
     from shardline.services.snapshot_stream import SnapshotSettings
@@ -32,6 +34,7 @@ def connect(
     wire: str = "json",
     fan_out: str | None = None,
     snapshot: SnapshotSettings | None = None,
+    created_from: datetime | None = None,
 ) -> StreamService:
     """Return the stream at an address. Nothing is sent: a missing stream fails at the first call.
 
@@ -39,7 +42,8 @@ def connect(
     machine (`Access(endpoint_url="http://127.0.0.1:…")`) needs neither credentials nor region.
     `wire="cbor"` uses the format of the AWS SDK for Java, which is decoded in half the time.
     `fan_out` names the registered consumer under which `shard_reader` subscribes to shards. With
-    `snapshot` the items of a table come before its changes.
+    `snapshot` the items of a table come before its changes. A table gets a new stream each time
+    that streaming is switched on: `created_from` means the first one created then or later.
     """
     where = parse_address(address)
     access = in_region_of(where, access or Access())
@@ -62,7 +66,8 @@ def connect(
         return FanOutStream(client, push_client, where, fan_out, patience, wire)
     if where.service == "kinesis":
         return KinesisStream(make_client("kinesis", access), where, patience, wire=wire)
-    stream = DynamoDBStream(make_client("dynamodbstreams", access), where, patience)
+    client = make_client("dynamodbstreams", access)
+    stream = DynamoDBStream(client, where, patience, created_from=created_from)
     if snapshot is None:
         return stream
     scan = connect_table(address, access, snapshot.segments, patience=patience)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
@@ -25,6 +26,7 @@ from shardline.services.wire.handler import answer_in, decode_answers_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
 
     import pyarrow as pa
 
@@ -47,8 +49,9 @@ _DECODERS: Final = {
 class DynamoDBStream:
     """The stream of one table, through a botocore client that this object owns from now on.
 
-    An address without an ARN means the table's newest stream at the first call. It stays that one:
-    a newer stream of the table has other shards. `describe` names it once there is one.
+    An address without an ARN means the table's newest stream at the first call, or the oldest one
+    that was created at a time or later. It stays that one: a newer stream of the table has other
+    shards. `describe` names the next one once there is one.
     """
 
     finds_times = False
@@ -60,8 +63,10 @@ class DynamoDBStream:
         address: Address,
         patience: Patience | None = None,
         shards_per_page: int = 100,
+        created_from: datetime | None = None,
     ) -> None:
         self._address = address
+        self._created_from = created_from
         self._patience = patience or Patience()
         self._shards_per_page = shards_per_page
         decode_answers_with(_DECODERS, client)
@@ -74,7 +79,18 @@ class DynamoDBStream:
 
     @cached_property
     def _arn(self) -> str:
-        return self._address.stream_arn or self._newest_arn()
+        if self._address.stream_arn is not None:
+            return self._address.stream_arn
+        arns = self._table_arns()
+        if self._created_from is None:
+            return arns[-1]
+        for arn in arns:
+            with suppress(StreamNotFound):
+                if self._describe(arn)[0].created_at >= self._created_from:
+                    return arn
+        raise StreamNotFound(
+            f"{self._address}: it has no stream that was created at {self._created_from} or later"
+        )
 
     def describe(self) -> StreamDescription:
         """Describe the stream."""
@@ -82,8 +98,9 @@ class DynamoDBStream:
         description = replace(description, service_time=self._clock.now())
         if page.enabled or self._address.stream_arn:
             return description
-        newest = self._newest_arn()
-        return replace(description, newer_arn=newest if newest != description.arn else None)
+        arns = self._table_arns()
+        newer = arns[arns.index(description.arn) + 1 :] if description.arn in arns else arns
+        return replace(description, newer_arn=newer[0] if newer else None)
 
     def list_shards(self) -> tuple[Shard, ...]:
         """List every shard that the service still lists, all pages or an error."""
@@ -157,8 +174,8 @@ class DynamoDBStream:
         """Close the connections."""
         self._calls.close()
 
-    def _newest_arn(self) -> str:
-        """Return the table's newest stream: each time that streaming is switched on makes one."""
+    def _table_arns(self) -> list[str]:
+        """Return the table's streams, the oldest first: switching streaming on makes a new one."""
         arns: dict[str, str] = {}
         start: dict[str, str] = {}
         while True:
@@ -172,11 +189,11 @@ class DynamoDBStream:
                 f"{self._address}: no such table, or its stream is off: check name and region, "
                 "or switch it on with `aws dynamodb update-table --stream-specification …`"
             )
-        return arns[max(arns)]
+        return [arns[label] for label in sorted(arns)]
 
-    def _describe(self) -> tuple[StreamDescription, ShardPage]:
+    def _describe(self, arn: str | None = None) -> tuple[StreamDescription, ShardPage]:
         described: tuple[StreamDescription, ShardPage] = self._ask(
-            "describe_stream", StreamArn=self._arn, Limit=1
+            "describe_stream", StreamArn=arn or self._arn, Limit=1
         )
         return described
 

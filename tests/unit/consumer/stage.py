@@ -72,7 +72,7 @@ class Stage:
         self.runner = Runner(
             job,
             self.sent.append,
-            connect_to=lambda _: self.twin,
+            connect_to=lambda *_: self.twin,
             make_loop=self.loops.make,
             clock=lambda: self.loops.now,
         )

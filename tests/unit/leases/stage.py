@@ -59,6 +59,9 @@ class Listing:
         self._answer()
         return any(shard.id == shard_id for shard in self.shards)
 
+    def close(self) -> None:
+        """Nothing to close."""
+
     def split(self, shard_id: str, *children: str) -> None:
         """Close a shard, and list its children."""
         self.shards = tuple(

@@ -32,6 +32,8 @@ class Held:
     """The keys whose records go to the dead letters."""
     suspected: bool = False
     """True if work began here before and ended without an acknowledgement."""
+    stream_created_at: datetime | None = None
+    """Of the stream that the shard belongs to; a table may have several."""
 
 
 class Stage(Enum):

@@ -172,6 +172,17 @@ class Ledger:
         gone = self.listing.gone
         return sorted(i for i in gone if i in self.rows and i not in self.completed)
 
+    def drained(self) -> bool:
+        """Return true if all that is listed is closed and was processed, and nothing else is left.
+
+        So it is with a stream that was switched off; of an active one some shard is open.
+        """
+        if self.listing.asked_at == float("-inf"):
+            return False
+        done = self.completed | self._known_standings().passed
+        listed = self.listing.shards.values()
+        return not any(self.owned.values()) and all(s.closed and s.id in done for s in listed)
+
     def missing(self) -> list[str]:
         """Return the listed shards that ought to have a row and have none."""
         standings = self._known_standings()

@@ -34,6 +34,11 @@ class ListingSchedule:
         """Record a whole listing."""
         self._asked_at, self._answered_at, self._shards = asked_at, now, shards
 
+    def stream_replaced(self) -> None:
+        """Record that the stream was replaced: nothing of the new one is listed yet."""
+        self._asked_at = self._answered_at = float("-inf")
+        self._shards = self._relists = 0
+
     def described(self, now: float) -> None:
         """Record a description of the stream."""
         self._described_at = now

@@ -260,6 +260,9 @@ class LeaseState:
         ledger = self.ledger
         match event:
             case e.HeaderRead(header, skipped):
+                known = ledger.header
+                if known is not None and known.stream_created_at != header.stream_created_at:
+                    self.listing.stream_replaced()
                 ledger.read_header(header, now, skipped)
             case e.RowsScanned(rows, after, next_after):
                 for row in rows:

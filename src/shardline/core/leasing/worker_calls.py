@@ -80,4 +80,5 @@ class WorkerCalls:
             finishing=holding.stage in {Stage.FINISHING, Stage.FINISHED},
             parked=holding.parked or frozenset(),
             suspected=row.starts > 1,
+            stream_created_at=row.stream_created_at,
         )
