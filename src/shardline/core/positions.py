@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from shardline.errors import InvalidPosition
 
@@ -71,10 +71,15 @@ def start_at(value: object) -> TrimHorizon | Latest | AtTime:
             raise InvalidPosition(f"{value!r} has no time zone: write {value.strip()}Z") from None
         except ValueError:
             pass
-    # Times of the package arrow have the standard one as an attribute.
-    time = getattr(value, "datetime", value)
+    time = plain_time(value)
     if isinstance(time, datetime):
         return AtTime(time)
     raise InvalidPosition(
         f"{value!r} is no start: write trim_horizon, latest, or a time such as 2026-11-15T12:00:00Z"
     )
+
+
+def plain_time(value: Any) -> Any:
+    """Return a time of the package arrow as the standard one; anything else as it is."""
+    time = getattr(value, "datetime", None) if type(value).__name__ == "Arrow" else None
+    return time if isinstance(time, datetime) else value

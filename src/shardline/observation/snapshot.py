@@ -150,6 +150,16 @@ class Snapshot:
     notice: str = ""
     """Why the rest is not current: it is the last observation that succeeded."""
 
+    def __repr__(self) -> str:
+        leases = "" if self.app is None else f", leases of {self.app}"
+        return f"<{self.stream}{leases}: {len(self.shards)} shards>"
+
+    def _repr_html_(self) -> str:
+        """Return the lineage as a table, and the leases with it, for notebooks."""
+        from shardline.observation.html import snapshot_html
+
+        return snapshot_html(self)
+
     def to_json(self) -> dict[str, Any]:
         """Return plain values for `json.dumps`."""
         plain = {name: getattr(self, name) for name in ("at", "stream", "app", "notice")}

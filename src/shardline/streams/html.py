@@ -1,4 +1,4 @@
-"""A stream's shards as HTML, for notebooks."""
+"""Tables of shards as HTML, for notebooks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 from shardline.core.gaps import place_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from shardline.streams.ledger import Ledger
 
 _HEADINGS: Final = ("shard", "parents", "state", "after", "nothing unread before")
@@ -29,7 +31,12 @@ def shards_html(caption: str, ledger: Ledger) -> str:
                 "" if as_of is None else as_of.isoformat(timespec="seconds"),
             )
         )
-    head = "".join(f"<th>{heading}</th>" for heading in _HEADINGS)
+    return table_html(caption, _HEADINGS, rows)
+
+
+def table_html(caption: str, headings: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a table; every text in it is escaped."""
+    head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
     body = "".join(
         f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows
     )

@@ -15,7 +15,7 @@ from shardline.core.checkpoints import (
     write_document,
 )
 from shardline.core.lineage import marks_in_use
-from shardline.core.positions import LATEST, TRIM_HORIZON, AtTime, Latest, TrimHorizon
+from shardline.core.positions import LATEST, TRIM_HORIZON, AtTime, Latest, TrimHorizon, plain_time
 from shardline.errors import InvalidPosition
 from shardline.streams.ledger import Ledger, Place, Start
 
@@ -27,7 +27,7 @@ KIND: Final = "token"
 
 def parse_start(position: object) -> Start | None:
     """Return the start that a position names; None if the position may be a token."""
-    match position:
+    match position := plain_time(position):
         case str() if position.lower() == "trim_horizon":
             return TRIM_HORIZON
         case str() if position.lower() == "latest":
@@ -38,9 +38,6 @@ def parse_start(position: object) -> Start | None:
             return None
         case str() if position.lstrip().startswith("{"):
             return None
-    time = getattr(position, "datetime", None)
-    if isinstance(time, datetime):  # arrow's times hold one
-        return AtTime(time)
     raise InvalidPosition(
         f'not a position: {position!r:.80}: pass "trim_horizon", "latest", an aware datetime '
         "or a token of this stream"

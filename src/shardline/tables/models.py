@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import sys
 from dataclasses import dataclass
 from typing import Any, Final, Literal, dataclass_transform
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
+from shardline.core.positions import plain_time
 from shardline.errors import ConfigurationError
 
 ViewType = Literal["KEYS_ONLY", "NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES"]
@@ -58,6 +60,17 @@ class Model(BaseModel):
     """
 
     model_config = ConfigDict(validate_assignment=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_arrow(cls, data: Any) -> Any:
+        """Return the values with times of the package arrow as the standard ones."""
+        if "arrow" not in sys.modules or not isinstance(data, dict):
+            return data
+        return {name: plain_time(value) for name, value in data.items()}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, plain_time(value))
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:

@@ -26,6 +26,7 @@ from uuid import UUID
 from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
+from shardline.core.positions import plain_time
 from shardline.errors import ConfigurationError, ItemMismatch
 from shardline.tables.items import Attribute, decode, encode
 
@@ -159,7 +160,10 @@ class Shape(Generic[T]):
                 f"dynamodb://{self.table}: the key is {', '.join(key_names)}, "
                 f"not {', '.join(values) or 'nothing'}"
             )
-        return {self.attribute_of(name): self._encode(name, values[name]) for name in key_names}
+        return {
+            self.attribute_of(name): self._encode(name, plain_time(values[name]))
+            for name in key_names
+        }
 
     def attribute_of(self, name: str) -> str:
         """Return the attribute that holds a field."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import types
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -362,3 +364,31 @@ def test_an_item_that_lacks_a_field_has_none_there_where_the_annotation_allows_i
     assert Shape(PartialRow, "partial").read(item, item) == PartialRow("a", None)
     with pytest.raises(ValueError, match="note"):
         Partial(id="a", count=1)  # type: ignore[call-arg] # only stored items may lack fields
+
+
+class Arrow:
+    """As arrow.Arrow, which is no datetime but holds one."""
+
+    def __init__(self, time: datetime) -> None:
+        self.datetime = time
+
+
+def test_arrow_times_are_accepted_in_fields_assignments_and_keys(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "arrow", types.ModuleType("arrow"))
+    noon = datetime(2026, 11, 16, 12, tzinfo=UTC)
+
+    class Visit(Model):
+        id: str = key()
+        at: datetime = key(range=True)
+        left_at: datetime | None = None
+
+    time: Any = Arrow(noon)
+    visit = Visit(id="a", at=time)
+    visit.left_at = time
+    assert (visit.at, visit.left_at) == (noon, noon)
+    shape = Shape(Visit, "visits")
+    keys = shape.write_keys(("id", "at"), {"id": "a", "at": time})
+    assert keys["at"] == {"S": "2026-11-16T12:00:00.000000Z"}
+    assert shape.read(shape.write(visit), keys) == visit
