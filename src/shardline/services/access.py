@@ -10,6 +10,7 @@ from __future__ import annotations
 import ipaddress
 import os
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -22,6 +23,7 @@ from botocore.credentials import (
     DeferredRefreshableCredentials,
 )
 from botocore.exceptions import BotoCoreError, NoCredentialsError
+from botocore.loaders import Loader, create_loader
 
 from shardline.errors import ConfigurationError
 from shardline.services.deadlines import set_deadlines
@@ -69,6 +71,8 @@ def make_client(service: str, access: Access, *, whole_answers: bool = True) -> 
 
 def _make_client(service: str, access: Access) -> Any:
     session = botocore.session.Session(profile=access.profile)
+    loader = _loader(session.get_config_variable("data_path"))
+    session.register_component("data_loader", loader)
     region = access.region or session.get_config_variable("region")
     if _is_loopback(access.endpoint_url or _endpoint_of_environment(service)):
         # A server on this machine checks neither, and a lookup at the metadata service of a cloud
@@ -85,6 +89,12 @@ def _make_client(service: str, access: Access) -> Any:
         endpoint_url=access.endpoint_url,
         config=_config(access),
     )
+
+
+@lru_cache
+def _loader(data_path: str | None) -> Loader:
+    """Return what reads the description of a service: once for all clients of this process."""
+    return create_loader(data_path)
 
 
 def _config(access: Access) -> Config:
@@ -132,6 +142,7 @@ def _session_in_role(
         },
     )
     session = botocore.session.Session()
+    session.register_component("data_loader", source.get_component("data_loader"))
     session.register_component("credential_provider", CredentialResolver([_Role(fetcher)]))
     return session
 

@@ -6,6 +6,9 @@ the one before it was accepted. A refused entry holds back later ones of its key
 call is repeated because its answer was lost, an entry may be written twice in a row, with nothing
 of its key in between.
 
+A shard whose quota is used up refuses the rest of a call. If it takes a later entry that is no
+smaller, and refuses no more than it takes, its quota was not the reason: it is not slowed down.
+
 Entries go in, calls come out, answers go in. Nothing is dropped: an entry that a shard refuses for
 too long is reported by `overdue`, and the caller fails.
 """
@@ -73,6 +76,10 @@ class Lane:
         if self.taken == 1:
             return [self.waiting[0]]
         return [self.waiting[place] for place in range(self.taken)]
+
+    def taken_bytes(self) -> int:
+        """Return the size of the entries that the call under way has."""
+        return sum(entry.size_bytes for entry in self.taken_entries())
 
 
 class _ShardLanes:
@@ -204,12 +211,20 @@ class WriteOrder:
         written.calls += 1
         refused: Counter[str | None] = Counter()
         accepted: Counter[str | None] = Counter()
+        smallest_refused: dict[str | None, int] = {}
+        has_room: set[str | None] = set()
+        """Shards that took an entry after they had refused one that was no larger."""
         for lane, result in zip(call, results, strict=True):
             shard_id = lane.expected.shard_id if lane.expected else None
             if result.sequence_number is None:
-                refused[self._refused(lane, result.error_code or "refused", now)] += 1
+                size = lane.taken_bytes()
+                shard_id = self._refused(lane, result.error_code or "refused", now)
+                refused[shard_id] += 1
+                smallest_refused[shard_id] = min(size, smallest_refused.get(shard_id, size))
                 continue
             accepted[shard_id] += 1
+            if shard_id in smallest_refused and lane.taken_bytes() >= smallest_refused[shard_id]:
+                has_room.add(shard_id)
             self._accepted(lane)
             if result.shard_id is not None:
                 written.last[result.shard_id] = result.sequence_number
@@ -217,7 +232,9 @@ class WriteOrder:
                     self.needs_listing |= now > self._listed_at + _LIST_SECONDS
         for shard_id in {*refused, *accepted} & self._shards.keys():
             quota = self._shards[shard_id].quota
-            if refused[shard_id]:
+            if refused[shard_id] and not (
+                shard_id in has_room and refused[shard_id] <= accepted[shard_id]
+            ):
                 part = refused[shard_id] / (refused[shard_id] + accepted[shard_id])
                 quota.refused(now, part, self._spread)
             else:

@@ -1,8 +1,7 @@
 """The body of a PutRecords request, and its answer, without botocore's work for each record.
 
 botocore checks, copies and encodes every entry, which takes most of the time of a call. Here the
-body is encoded at once, and handed to botocore behind its own serializer; signing, sending, errors
-stay botocore's.
+body is encoded at once; `requests` sends it.
 """
 
 from __future__ import annotations
@@ -12,16 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from shardline.services.put.aggregate import aggregated
-from shardline.services.wire.handler import decode_answers_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from shardline.core.writes.order import Lane
-
-_BODY: Final = "shardline_body"
-_STAND_IN: Final = [{"Data": b"", "PartitionKey": "-"}]
-"""What botocore checks and encodes instead of the records."""
 
 
 class PutEntryResult(msgspec.Struct, rename="pascal", gc=False):
@@ -59,19 +53,3 @@ def encode_put(stream: dict[str, Any], call: Iterable[Lane]) -> bytes:
 def decode_put(body: bytes) -> list[PutEntryResult]:
     """Return what the answer says about each entry. Raises `msgspec.DecodeError`."""
     return _DECODE(body).records
-
-
-def send_bodies(client: Any) -> None:
-    """Make a client take `Records=` of `put_records` as a body that is encoded already."""
-
-    def keep(params: dict[str, Any], context: dict[str, Any], **_: Any) -> None:
-        context[_BODY] = params["Records"]
-        params["Records"] = _STAND_IN
-
-    def replace(params: dict[str, Any], context: dict[str, Any], **_: Any) -> None:
-        params["body"] = context[_BODY]
-
-    events = client.meta.events
-    events.register("before-parameter-build.kinesis.PutRecords", keep)
-    events.register("before-call.kinesis.PutRecords", replace)
-    decode_answers_with({"PutRecords": decode_put}, client)

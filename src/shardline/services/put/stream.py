@@ -11,8 +11,8 @@ from shardline.services.addresses import parse_address
 from shardline.services.calls import Calls, Patience
 from shardline.services.connection import in_region_of
 from shardline.services.kinesis import KinesisStream
-from shardline.services.put.body import encode_put, send_bodies
-from shardline.services.wire.handler import answer_in
+from shardline.services.put.body import encode_put
+from shardline.services.put.requests import PutClient
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,8 +41,7 @@ class PutStream:
         )
         patience = patience or Patience()
         self._reader = KinesisStream(client, address, patience)
-        send_bodies(client)
-        self._calls = Calls(client, str(address), patience)
+        self._calls = Calls(PutClient(client, self._stream), str(address), patience)
 
     def list_shards(self) -> tuple[Shard, ...]:
         """List the shards of the stream."""
@@ -51,8 +50,7 @@ class PutStream:
     def put(self, call: Sequence[Lane]) -> list[PutEntryResult]:
         """Make a PutRecords call, and return what it says about each entry."""
         body = encode_put(self._stream, call)
-        response = self._calls.call("put_records", **self._stream, Records=body)
-        results: list[PutEntryResult] = answer_in(response)
+        results: list[PutEntryResult] = self._calls.call("put_records", body=body)["Results"]
         if len(results) != len(call):
             raise ServiceError(
                 f"{self.address}: PutRecords answered for {len(results)} of {len(call)} entries: "

@@ -74,6 +74,12 @@ def answer_in(response: dict[str, Any]) -> Any:
     return response[_ANSWER]
 
 
+def decode_answer(decode: Callable[[bytes], Any], response_dict: dict[str, Any]) -> Any:
+    """Return what a decoder makes of an answer of status 200. Raises `IncompleteAnswer`."""
+    _require_length(response_dict)
+    return _decode(decode, response_dict["body"])
+
+
 def _service_id(client: Any) -> str:
     return str(client.meta.service_model.service_id.hyphenize())
 
@@ -83,8 +89,7 @@ def _decoding(decode: Callable[[bytes], Any]) -> Callable[..., None]:
         response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: Any
     ) -> None:
         if response_dict["status_code"] == _OK:
-            _require_length(response_dict)
-            customized_response_dict[_ANSWER] = _decode(decode, response_dict["body"])
+            customized_response_dict[_ANSWER] = decode_answer(decode, response_dict)
             response_dict["body"] = b"{}"  # for botocore to parse
 
     return take_body

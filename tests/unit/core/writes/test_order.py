@@ -75,6 +75,24 @@ def test_a_refusal_pauses_only_the_keys_of_its_shard() -> None:
     assert contents(order.next_call(0.11)) == ["c1", "a1"]
 
 
+@pytest.mark.req("S-05")
+@pytest.mark.parametrize(
+    ("sizes", "taken", "paused"),
+    [
+        ((9, 9, 9), "nyy", False),  # there was room after the refusal
+        ((9, 9, 9), "yyn", True),  # the rest of the call was refused
+        ((9, 9, 9), "nny", True),  # more was refused than taken
+        ((9, 1, 1), "nyy", True),  # there was room for smaller ones
+    ],
+)
+def test_a_shard_is_slowed_down_if_its_quota_may_be_the_reason(
+    sizes: tuple[int, ...], taken: str, paused: bool
+) -> None:
+    order = order_of(*[(f"{n}", "x" * size, "0") for n, size in enumerate(sizes)])
+    order.answered(order.next_call(0.0), [ACCEPTED if t == "y" else REFUSED for t in taken], 0.0)
+    assert (order.next_call(0.0) == []) is paused
+
+
 @pytest.mark.req("S-04")
 def test_a_call_holds_at_most_500_records_and_5_mib_and_a_larger_record_goes_alone() -> None:
     order = WriteOrder(ShardMap())
