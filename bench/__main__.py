@@ -27,14 +27,17 @@ class Part(NamedTuple):
     """True if it is measured with each contender."""
     shared_only: bool = False
     """True if it needs contenders whose workers share a stream."""
+    pushed: bool = False
+    """True if it is also measured with enhanced fan-out."""
     in_quick: bool = True
 
 
 PARTS: Final = {
-    "delay": Part("put to consumer, the first record, CPU and memory", 300),
-    "follow": Part("full shards followed", 600, in_quick=False),
+    "delay": Part("put to consumer, the first record, CPU and memory", 300, pushed=True),
+    "follow": Part("full shards followed", 600, pushed=True, in_quick=False),
     "catch_up": Part("share of the quota in catching up", 400, in_quick=False),
     "failover": Part("kill -9, deploy, reshard storm", 400, shared_only=True, in_quick=False),
+    "fan_out": Part("two apps on full shards", 300, compared=False, in_quick=False),
     "cost": Part("calls and money per shard and hour", 400, compared=False),
     "leasing": Part("many shards on many workers", 300, compared=False, in_quick=False),
     "wire": Part("a response body becomes Arrow columns", 300, compared=False),
@@ -93,7 +96,12 @@ def _measure(names: list[str], only: list[str], *, quick: bool, minutes: float) 
 def _contenders(part: Part, only: list[str]) -> list[str]:
     if not part.compared:
         return [NOBODY]
-    return [name for name in only if CONTENDERS[name].shared or not part.shared_only]
+    return [
+        name
+        for name in only
+        if (CONTENDERS[name].shared or not part.shared_only)
+        and (part.pushed or not CONTENDERS[name].pushed)
+    ]
 
 
 def _provide_dynamodb(stack: ExitStack) -> None:

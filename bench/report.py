@@ -79,6 +79,7 @@ TABLES: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
     "headline": headline,
     "failover": failover,
     "cost": cost,
+    "fan_out": lambda results: figures(results, "fan_out"),
     "leasing": lambda results: figures(results, "leasing"),
     "wire": lambda results: figures(results, "wire"),
     "puts": lambda results: figures(results, "puts"),

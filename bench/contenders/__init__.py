@@ -58,6 +58,8 @@ class Contender:
     shared: bool = False
     """True if several workers can share a stream, so that a kill or a deploy is survived."""
     ours: bool = False
+    pushed: bool = False
+    """True if it reads by enhanced fan-out."""
     prepare: Callable[[Place], None] = lambda _: None
 
 
@@ -72,6 +74,10 @@ def _run(place: Place) -> list[str]:
     return [*command, "--lease-table", place.lease_table]
 
 
+def _run_pushed(place: Place) -> list[str]:
+    return [*_run(place), "--fan-out", place.app]
+
+
 def _async_kinesis(place: Place) -> list[str]:
     python = python_with("async-kinesis", "async-kinesis==3.0.1")
     return [str(python), str(SCRIPTS / "async_kinesis_reader.py"), *place.arguments]
@@ -79,6 +85,9 @@ def _async_kinesis(place: Place) -> list[str]:
 
 CONTENDERS: Final = {
     "consumer-process": Contender("shardline run --engine process", _run, shared=True, ours=True),
+    "consumer-fan-out": Contender(
+        "shardline run --engine process, fan-out", _run_pushed, shared=True, ours=True, pushed=True
+    ),
     "consumer-spark": Contender(
         "shardline consumer on Spark", _script("shardline_consumer.py"), shared=True, ours=True
     ),
@@ -99,7 +108,6 @@ CONTENDERS: Final = {
     "boto3": Contender("boto3 loop, a thread a shard", _script("boto3_threads.py")),
     "async-kinesis": Contender("async-kinesis 3.0.1", _async_kinesis),
 }
-"""A fan-out consumer joins as `_script("shardline_consumer.py", "NAME")`: its last argument."""
 
 
 class Running:

@@ -4,7 +4,6 @@
 
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -35,7 +34,6 @@ def main():
     spark = session("bench", master="local[2]")
     spark.sparkContext.setLogLevel("ERROR")
     Path(arguments.folder, "ready").write_text(f"{time.time():.6f}")
-    options = {"fan_out": sys.argv[7]} if len(sys.argv) > 7 else {}
     running = consume(
         spark,
         Recorder(),
@@ -45,7 +43,6 @@ def main():
         lease_table=os.environ["BENCH_LEASE_TABLE"],
         region="us-east-1",
         endpoint_url=arguments.endpoint_url,
-        **options,
     )
 
     def stop(*_):

@@ -27,13 +27,17 @@ LIMITED_RECORDS: Final = {"put": 16_000, "packed": 16_000, "loop": 16_000, "rows
 """Four seconds of the shards' quota, of which one is there at the beginning."""
 
 
-def measure(*, quick: bool) -> list[Figure]:
+def measure(*, quick: bool) -> list[dict[str, Any]]:
     """Measure for `python -m bench`."""
+    return [figure.as_json() for figure in _measured(1 if quick else 2)]
+
+
+def _measured(rounds: int) -> list[Figure]:
     found = []
     for limits, many in ((False, (5_000, 50)), (True, (50,))):
         for keys in many:
             rates: dict[str, list[float]] = {}
-            for _ in range(1 if quick else 2):
+            for _ in range(rounds):
                 for writer in ("loop", "put", "packed", "rows"):
                     rates.setdefault(writer, []).append(rate(writer, keys, limits=limits))
             where = f"{keys:,} keys, limits {'on' if limits else 'off'}"
@@ -64,10 +68,14 @@ def write(writer: str, url: str, keys: int, count: int) -> float:
     records = [(f"key-{n % keys}", b"%d" % n + bytes(RECORD_BYTES)) for n in range(count)]
     if writer in ("put", "packed"):
         packed = writer == "packed"
-        shardline.put("kinesis://bench", records[:1], endpoint_url=url)
-        started = time.perf_counter()
-        shardline.put("kinesis://bench", records, endpoint_url=url, aggregate=packed)
-        return time.perf_counter() - started
+        with shardline.writer("kinesis://bench", endpoint_url=url, aggregate=packed) as opened:
+            opened.put(*records[0])
+            opened.flush()
+            started = time.perf_counter()
+            for key, data in records:
+                opened.put(key, data)
+            opened.flush()
+            return time.perf_counter() - started
     client = boto3.client(
         "kinesis",
         endpoint_url=url,
@@ -114,7 +122,7 @@ def main() -> None:
         writer, url, keys, count = sys.argv[1:]
         print(write(writer, url, int(keys), int(count)))
         return
-    for figure in measure(quick=False):
+    for figure in _measured(2):
         rounds = ", ".join(f"{each:.2f}" for each in figure.rounds)
         print(f"{figure.what} / {figure.against}: {rounds}; {figure.note}")
 
