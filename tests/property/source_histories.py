@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 SKEW = timedelta(seconds=2)
 RETENTION_SECONDS = 24 * 3600
+QUIET_SECONDS = 13.0
+"""When nothing came for so long, which is more than two listings, everything has come."""
 
 
 def emptied(page: Page, iterator: str) -> Page:
@@ -215,7 +217,7 @@ class _Run:
         hard.empty = min(hard.empty, 0.3)
         for _ in range(6):
             try:
-                self.query.run_dry(40.0)
+                self.query.run_dry(QUIET_SECONDS)
             except (GapError, ServiceError):
                 self.query.restart()
             else:

@@ -22,19 +22,29 @@ class ServiceClock:
     """
 
     _answers: deque[tuple[datetime, float]] = field(default_factory=lambda: deque(maxlen=_ANSWERS))
+    _middle: tuple[datetime, float] | None = None
+    """The answer that the estimate rests on."""
 
     def told(self, service_time: datetime, now: float) -> None:
         """Record the time in an answer that came at `now`, in seconds on a steady clock."""
         self._answers.append((service_time, now))
+        by_clock = sorted(self._answers, key=_set_to)
+        self._middle = by_clock[(len(by_clock) - 1) // 2]
 
     @property
     def known(self) -> bool:
         """Return true if any answer came yet."""
-        return bool(self._answers)
+        return self._middle is not None
 
     def time(self, now: float) -> datetime:
         """Return the service's time: the middle one of what the last answers say."""
-        times = sorted(
-            told + timedelta(seconds=max(0.0, now - told_at)) for told, told_at in self._answers
-        )
-        return times[(len(times) - 1) // 2]
+        if self._middle is None:
+            raise AssertionError("no answer told the service's time yet")
+        told, told_at = self._middle
+        return told + timedelta(seconds=max(0.0, now - told_at))
+
+
+def _set_to(answer: tuple[datetime, float]) -> datetime:
+    """Return the service's time at the zero of the steady clock, as an answer has it."""
+    told, told_at = answer
+    return told - timedelta(seconds=told_at)
