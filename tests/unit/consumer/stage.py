@@ -19,6 +19,7 @@ from shardline.consumer.messages import (
 from shardline.consumer.runner import Runner
 from shardline.core.positions import TRIM_HORIZON, Position
 from shardline.local.kinesis.twin import KinesisTwin
+from tests.unit.consumer.pushing_twin import PushingTwin
 from tests.unit.consumer.virtual_loops import VirtualLoops
 
 if TYPE_CHECKING:
@@ -58,12 +59,19 @@ class Keeping(ShardConsumer):
 
 class Stage:
     def __init__(
-        self, consumer: type[ShardConsumer] = Keeping, *, shards: int = 1, **settings: Any
+        self,
+        consumer: type[ShardConsumer] = Keeping,
+        *,
+        shards: int = 1,
+        pushed: bool = False,
+        **settings: Any,
     ) -> None:
         Keeping.calls.clear()
         Keeping.fails = lambda batch: False
-        self.twin = KinesisTwin(shards, name=STREAM)
+        self.twin = (PushingTwin if pushed else KinesisTwin)(shards, name=STREAM)
         self.loops = VirtualLoops(self.twin.clock)
+        if isinstance(self.twin, PushingTwin):
+            self.twin.wait = self._wait
         self.sent: list[FromRunner] = []
         job = Job(
             (StreamSource(f"kinesis://{STREAM}"),), "app", LeasePlace("memory://"),
@@ -77,6 +85,9 @@ class Stage:
             clock=lambda: self.loops.now,
         )
         self.valid(10**9)
+
+    def _wait(self, seconds: float) -> None:
+        self.loops.now += seconds
 
     @property
     def shard_ids(self) -> list[str]:

@@ -331,9 +331,10 @@ def test_a_page_is_kept_while_the_question_about_a_gap_before_it_fails() -> None
     assert stage.processed() == numbers(0, 3)
 
 
-@pytest.mark.req("K-02")
-def test_a_place_that_expired_halts_the_shard_and_names_the_gap() -> None:
-    stage = Stage()
+@pytest.mark.req("K-02", "F-07")
+@pytest.mark.parametrize("pushed", [False, True])
+def test_a_place_that_expired_halts_the_shard_and_names_the_gap(pushed: bool) -> None:
+    stage = Stage(pushed=pushed)
     checkpoint = put(stage, 0, 3)
     put(stage, 3, 6)
     as_of = stage.twin.clock.now()
@@ -346,9 +347,10 @@ def test_a_place_that_expired_halts_the_shard_and_names_the_gap() -> None:
     assert stage.processed() == []
 
 
-@pytest.mark.req("K-02")
-def test_by_policy_a_gap_is_recorded_and_reading_goes_on_at_the_horizon() -> None:
-    stage = Stage(go_on_after_gaps=True)
+@pytest.mark.req("K-02", "F-07")
+@pytest.mark.parametrize("pushed", [False, True])
+def test_by_policy_a_gap_is_recorded_and_reading_goes_on_at_the_horizon(pushed: bool) -> None:
+    stage = Stage(go_on_after_gaps=True, pushed=pushed)
     checkpoint = put(stage, 0, 3)
     put(stage, 3, 6)
     as_of = stage.twin.clock.now()
@@ -362,8 +364,9 @@ def test_by_policy_a_gap_is_recorded_and_reading_goes_on_at_the_horizon() -> Non
 
 
 @pytest.mark.case("X-24")
-def test_a_quiet_shard_is_no_gap_however_long_it_is_quiet() -> None:
-    stage = Stage()
+@pytest.mark.parametrize("pushed", [False, True])
+def test_a_quiet_shard_is_no_gap_however_long_it_is_quiet(pushed: bool) -> None:
+    stage = Stage(pushed=pushed)
     put(stage, 0, 3)
     stage.start(stage.shard_ids[0])
     for _ in range(30):
