@@ -1,5 +1,6 @@
 """`shardline dashboard`: a live page of a stream, on this machine."""
 
+import signal
 import threading
 from typing import TYPE_CHECKING, Annotated
 
@@ -97,8 +98,10 @@ def _serve(
 ) -> None:
     from shardline.dashboard.server import PageServer
 
+    stopped = threading.Event()
+    signal.signal(signal.SIGTERM, lambda _number, _frame: stopped.set())
     actions = {"release": watch.release} if with_leases else {}
     with PageServer(watch, port=port, token=token, actions=actions, interval_seconds=every) as page:
         mode = "actions and payloads need the token" if token else "read-only"
         typer.echo(f"shardline dashboard: {page.url} ({mode}). Ctrl-C stops it.")
-        threading.Event().wait()
+        stopped.wait()

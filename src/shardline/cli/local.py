@@ -116,7 +116,7 @@ def local(
             if name not in existing:
                 service.create_stream(name, count)
         if command:
-            raise typer.Exit(_run(command, service))
+            raise typer.Exit(_run(command, service, stopped))
         if as_json:
             _print_ready(service, file)
         else:
@@ -136,8 +136,11 @@ def _start(host: str, port: int, options: dict[str, Any]) -> Service:
     return Service(host, port, **options)
 
 
-def _run(command: list[str], service: Service) -> int:
-    """Run a program with an environment that leads to the service; return its exit code."""
+def _run(command: list[str], service: Service, stopped: threading.Event) -> int:
+    """Run a program with an environment that leads to the service; return its exit code.
+
+    A SIGTERM is passed on to the program: with its end this one ends.
+    """
     from shardline.local.service import REGION
 
     url = service.endpoint_url
@@ -151,10 +154,18 @@ def _run(command: list[str], service: Service) -> int:
         "AWS_DEFAULT_REGION": REGION,
     }
     try:
-        ran = subprocess.run(command, env=environment, check=False)  # noqa: S603 - the user's own
+        program = subprocess.Popen(command, env=environment)  # noqa: S603 - the user's own
     except OSError as error:
         raise ConfigurationError(f"cannot run {command[0]}: {error.strerror}") from None
-    return ran.returncode
+
+    def pass_on(number: int, _frame: FrameType | None) -> None:
+        program.send_signal(number)
+
+    signal.signal(signal.SIGTERM, pass_on)  # a Ctrl-C reaches the program from the terminal
+    if stopped.is_set():
+        program.terminate()
+    code = program.wait()
+    return code if code >= 0 else 128 - code
 
 
 def _name_and_count(text: str) -> tuple[str, int]:

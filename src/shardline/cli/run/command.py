@@ -1,10 +1,6 @@
 """`shardline run`: a consumer that shares its streams with the other workers of its app."""
 
 import logging
-import os
-import signal
-import sys
-import threading
 import time
 from importlib.resources import files
 from typing import TYPE_CHECKING, Annotated, Final, Literal
@@ -15,6 +11,7 @@ from shardline.cli.options import EndpointUrl, Profile, Region
 from shardline.cli.program import ExitCode
 from shardline.cli.run.consumer import load_consumer
 from shardline.cli.run.report import SPARK_DIED, JsonLines, Prose, Report, is_spark_gone
+from shardline.cli.run.signals import Signals, before_leaving, leave_at_once
 from shardline.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -134,6 +131,8 @@ def run(
     The first signal lets the deliveries at hand end, checkpoints them and gives every lease back;
     a second one leaves at once, and they are repeated by whoever gets the shards.
     """
+    report: Report = JsonLines() if as_json else Prose()
+    signals = Signals(report)
     loaded = load_consumer(consumer)
     start_workers = _start_in_spark if engine == "spark" else _starter_here()
     from shardline.cli.run.checks import require_metrics, require_stream, require_table
@@ -167,15 +166,13 @@ def run(
     for source in job.streams:
         require_stream(source)
     require_table(job.leases)
-    report: Report = JsonLines() if as_json else Prose()
-    stopping, leaving = threading.Event(), threading.Event()
-    _on_signals(stopping, leaving, report)
     try:
         running = start_workers(job, tasks, master)
     except Exception as error:
         if is_spark_gone(error):
             raise ConfigurationError(SPARK_DIED) from error
         raise
+    signals.workers_started()
     if metrics_port is not None:
         from shardline.consumer.status import serve
 
@@ -183,11 +180,9 @@ def run(
     report.started(consumer, stream, job.app, running.workers)
     if running.new_streams:
         report.new_app(job.app, running.new_streams, job.leases.name, job.start)
-    code = _follow(running, report, status_seconds, stopping, leaving, grace_seconds)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    code = _follow(running, report, status_seconds, signals, grace_seconds)
     # Spark's own threads and the JVM may take seconds to end; every lease is given back by now.
-    os._exit(code)
+    leave_at_once(code)
 
 
 def _pickle_for(engine: Engine) -> "Callable[[object], bytes]":
@@ -202,9 +197,15 @@ def _pickle_for(engine: Engine) -> "Callable[[object], bytes]":
 
 def _start_in_spark(job: "Job", tasks: int | None, master: str) -> "RunningConsumer":
     from shardline.spark.session import session
+    from shardline.spark.temporary_files import TemporaryFiles
     from shardline.spark.workers import start_workers
 
-    spark = session(f"shardline {job.app}", master=master, **_quiet())
+    temporary = TemporaryFiles()
+    before_leaving(temporary.delete)
+    with temporary.for_python():
+        spark = session(
+            f"shardline {job.app}", master=master, **_settings(temporary.java_options())
+        )
     return start_workers(spark, job, tasks)
 
 
@@ -230,24 +231,23 @@ def _follow(
     running: "RunningConsumer",
     report: Report,
     status_seconds: float,
-    stopping: threading.Event,
-    leaving: threading.Event,
+    signals: Signals,
     grace_seconds: float,
 ) -> ExitCode:
     """Print what is going on until the run ends, by itself or by a signal."""
     from shardline.leases.port import TableUnavailable
 
     told_at = time.monotonic()
-    while running.running and not stopping.wait(_POLL_SECONDS):
+    while running.running and not signals.stopping.wait(_POLL_SECONDS):
         if time.monotonic() - told_at >= status_seconds:
             told_at = time.monotonic()
             try:
                 report.status(running.figures())
             except TableUnavailable as error:  # the workers wait for it too
                 report.no_status(str(error))
-    asked = stopping.is_set()
+    asked = signals.stopping.is_set()
     began = time.monotonic()
-    stopped = running.stop(grace_seconds, leaving)
+    stopped = running.stop(grace_seconds, signals.leaving)
     if stopped.failure:
         report.failed(stopped.failure, ExitCode.USAGE)
         return ExitCode.USAGE
@@ -255,26 +255,14 @@ def _follow(
     return ExitCode.OK if asked else ExitCode.FAILED
 
 
-def _on_signals(stopping: threading.Event, leaving: threading.Event, report: Report) -> None:
-    """Set one event at the first signal, and the other at the second."""
-
-    def on_signal(_number: int, _frame: object) -> None:
-        if stopping.is_set():
-            leaving.set()
-        else:
-            report.stopping()
-            stopping.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, on_signal)
-
-
-def _quiet() -> dict[str, str]:
-    """Keep the JVM's log off the terminal: what went wrong is reported here, in one line."""
+def _settings(java_options: str) -> dict[str, str]:
+    """Return Spark's settings: the log stays off the terminal, errors are reported in one line."""
     if logging.getLogger().isEnabledFor(logging.DEBUG):
-        return {}
+        return {"spark__driver__extraJavaOptions": java_options} if java_options else {}
     settings = files("shardline.spark") / "quiet.properties"
     return {
         "spark__ui__showConsoleProgress": "false",
-        "spark__driver__extraJavaOptions": f"-Dlog4j2.configurationFile={settings}",
+        "spark__driver__extraJavaOptions": (
+            f"-Dlog4j2.configurationFile={settings} {java_options}".strip()
+        ),
     }

@@ -43,6 +43,9 @@ class Report(Protocol):
     def stopping(self) -> None:
         """Report that a signal came. Called by a signal handler."""
 
+    def stopped_at_start(self) -> None:
+        """Report that a signal came before any worker had started. Called by a signal handler."""
+
     def stopped(self, stopped: "Stopped", seconds: float) -> None:
         """Report how it ended."""
 
@@ -82,6 +85,10 @@ class Prose:
         """Print that a signal came."""
         typer.echo("stopping after the deliveries at hand; once more to leave at once", err=True)
 
+    def stopped_at_start(self) -> None:
+        """Print that nothing had begun."""
+        typer.echo("stopped while starting: no lease was taken", err=True)
+
     def stopped(self, stopped: "Stopped", seconds: float) -> None:
         """Print how it ended."""
         how = "deliveries were broken off and will be repeated"
@@ -120,6 +127,10 @@ class JsonLines:
     def stopping(self) -> None:
         """Print that a signal came."""
         _print("stopping")
+
+    def stopped_at_start(self) -> None:
+        """Print the event."""
+        _print("stopped", seconds=0.0, handed_back=True)
 
     def stopped(self, stopped: "Stopped", seconds: float) -> None:
         """Print how it ended."""
