@@ -1,8 +1,10 @@
 """What `shardline run` prints: lines for people on the error stream, or JSON on standard output."""
 
+import errno
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import typer
 
@@ -11,11 +13,13 @@ from shardline.cli.program import ExitCode
 from shardline.core.gaps import place_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from shardline.consumer.launch import Stopped
     from shardline.consumer.status import Figures
     from shardline.core.positions import Position
+
+_NO_ROOM: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 SPARK_DIED = (
     "Spark's Java process has died: look for an error above, or whether memory ran out. What was "
@@ -59,47 +63,46 @@ class Prose:
     def started(self, consumer: str, streams: "Sequence[str]", app: str, workers: int) -> None:
         """Print one line."""
         many = f"{workers} worker" + ("s" if workers > 1 else "")
-        typer.echo(f"started: {consumer} on {', '.join(streams)} as {app}, {many}", err=True)
+        _line(f"started: {consumer} on {', '.join(streams)} as {app}, {many}")
 
     def new_app(
         self, app: str, streams: "Sequence[str]", lease_table: str, start: "Position"
     ) -> None:
         """Print one line."""
-        typer.echo(
+        _line(
             f"new app: {app} has no leases on {', '.join(streams)} in {lease_table} and begins at "
-            f"{place_text(start)}",
-            err=True,
+            f"{place_text(start)}"
         )
 
     def status(self, now: "Figures") -> None:
         """Print one line."""
         from shardline.consumer.status import line_of
 
-        typer.echo(line_of(now), err=True)
+        _line(line_of(now))
 
     def no_status(self, reason: str) -> None:
         """Print one line."""
-        typer.echo(f"waiting: {reason}", err=True)
+        _line(f"waiting: {reason}")
 
     def stopping(self) -> None:
         """Print that a signal came."""
-        typer.echo("stopping after the deliveries at hand; once more to leave at once", err=True)
+        _line("stopping after the deliveries at hand; once more to leave at once")
 
     def stopped_at_start(self) -> None:
         """Print that nothing had begun."""
-        typer.echo("stopped while starting: no lease was taken", err=True)
+        _line("stopped while starting: no lease was taken")
 
     def stopped(self, stopped: "Stopped", seconds: float) -> None:
         """Print how it ended."""
         how = "deliveries were broken off and will be repeated"
         if stopped.handed_back:
             how = "every lease handed back, nothing to repeat"
-        typer.echo(f"stopped in {seconds:.1f} s: {how}", err=True)
+        _line(f"stopped in {seconds:.1f} s: {how}")
 
     def failed(self, reason: str, code: ExitCode) -> None:
         """Print why it ended."""
         del code
-        typer.echo(f"failed: {reason}", err=True)
+        _line(f"failed: {reason}")
 
 
 class JsonLines:
@@ -147,4 +150,20 @@ def is_spark_gone(error: BaseException) -> bool:
 
 
 def _print(event: str, **values: object) -> None:
-    print_json_line(event=event, at=datetime.now(UTC).isoformat(), **values)
+    with _although_full():
+        print_json_line(event=event, at=datetime.now(UTC).isoformat(), **values)
+
+
+def _line(text: str) -> None:
+    with _although_full():
+        typer.echo(text, err=True)
+
+
+@contextmanager
+def _although_full() -> "Iterator[None]":
+    """Drop a line for which the disk of the output has no room: the run must not end of it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise

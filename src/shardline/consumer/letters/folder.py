@@ -53,7 +53,9 @@ class FolderOfLetters:
             self._folder.mkdir(mode=_FOLDER_MODE, exist_ok=True)
         path = self._folder / name
         is_new = not path.exists()
-        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, _FILE_MODE)
+        # Not through a symbolic link: who may write to the folder could point it anywhere.
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        file = os.open(path, flags, _FILE_MODE)
         try:
             # A line that a crash cut short ends here, and is not glued to the next one.
             _write_all(file, b"\n" + b"".join(line + b"\n" for line in lines))

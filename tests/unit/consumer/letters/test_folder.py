@@ -124,3 +124,17 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="file"):
         FolderOfLetters(str(tmp_path / "file"), Origin()).write(batch([1]), "odd")
+
+
+@pytest.mark.case("X-19")
+def test_letters_are_not_written_through_a_symbolic_link(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "letters", tmp_path / "elsewhere"
+    place = FolderOfLetters(str(folder), Origin("billing", "orders"))
+    place.write(batch([1]), "first")
+    (file,) = folder.iterdir()
+    file.rename(elsewhere)
+    file.symlink_to(elsewhere)
+    before = elsewhere.read_bytes()
+    with pytest.raises(OSError, match="symbolic link"):
+        place.write(batch([2]), "second")
+    assert elsewhere.read_bytes() == before
