@@ -44,6 +44,8 @@ class Network:
     random: Random
     table_deadline: float
     stream_deadline: float
+    noise: float = 0.0
+    """The share of calls to the stream that fail besides."""
     troubles: list[Trouble] = field(default_factory=list)
     last_of_path: dict[str, float] = field(default_factory=dict)
     """When the last trouble of a path ends."""
@@ -122,6 +124,9 @@ class Calls:
             error = TableUnavailable("throttled") if path == "table" else Throttled("throttled")
             clockwork.after(there, partial(done, None, error))
             return
+        if path != "table" and self._network.noise and random.random() < self._network.noise:
+            clockwork.after(there, partial(done, None, random.choice((no_answer, Throttled("")))))
+            return
         lost = "lose" in kinds and random.random() < 0.25
         if "hang" in kinds or lost:
             arrives = random.choice((None, there, there, deadline + 3.0 * random.random()))
@@ -185,7 +190,9 @@ def _later(after: Callable[..., None], seconds: float, done: Done, *answer: Any)
 
 
 def _ignore(value: Any, error: Exception | None) -> None:
-    pass
+    """Nobody hears the answer; what must never happen is heard all the same."""
+    if error is not None and not isinstance(error, ShardlineError):
+        raise error
 
 
 def _no_answer(path: str) -> ShardlineError:

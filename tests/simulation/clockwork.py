@@ -25,6 +25,13 @@ _EPOCH_MS = int(EPOCH.timestamp() * 1000)
 
 Done = "Callable[[Any, Exception | None], None]"
 
+MOST_EVENTS = 300_000
+"""A world has some thousands. One with more is caught in a loop without pauses, or never ends."""
+
+
+class TooManyEvents(Exception):
+    """Something goes on without end."""
+
 
 class Clockwork:
     """Runs what is due, in the order of time; equal times in the order of planning."""
@@ -46,6 +53,8 @@ class Clockwork:
         while self._planned and self._planned[0][0] <= end:
             self.now, _, action = heapq.heappop(self._planned)
             self.events += 1
+            if self.events > MOST_EVENTS:
+                raise TooManyEvents(f"{self.events} events at {self.now:.1f}")
             action()
         self.now = end
 

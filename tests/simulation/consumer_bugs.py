@@ -93,12 +93,10 @@ _read = Pipeline._read
 
 @bug("D4", "read-ahead records overtake a delivery that was given up", Pipeline, "_deliver_part")
 def _(self: Any, part: Any) -> Any:
-    finish_by, queued = self._finish_by, [list(queue) for queue in self._queues]
+    finish_by = self._finish_by
     yield from _deliver_part(self, part)
     if self._finish_by == float("-inf"):
         self._finish_by = finish_by
-        for queue, parts in zip(self._queues, queued, strict=True):
-            queue.extend(parts)
 
 
 _deliver_part = Pipeline._deliver_part

@@ -10,7 +10,10 @@ from tests.simulation.user import stream_of
 from tests.simulation.workers import APP
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from shardline.consumer.consumer import ShardBatch
+    from shardline.consumer.messages import GapFound
     from shardline.core.leasing.rows import LeaseRow
     from tests.simulation.stream import SimStream
     from tests.simulation.workers import SimWorker
@@ -48,8 +51,10 @@ class Judgement:
         self._world = world
         world.table.on_steal = self._judge_steal
         world.table.on_rewind = self._judge_rewind
-        world.table.on_gap = self._judge_gap
+        world.table.on_gap = self._judge_row_with_gap
         world.user.on_begin = self._judge_begin
+        self._owed: set[tuple[str, str, datetime]] = set()
+        """Gaps that were found: each must be on record in the end."""
         self._by_hand = any(f.kind in _BY_HAND for f in world.faults)
 
     # --- leases -----------------------------------------------------------------------------
@@ -64,13 +69,23 @@ class Judgement:
         if self._is_well(old.lease_owner):
             raise WentBack(f"{old.shard_id}, though {old.lease_owner} was well")
 
-    def _judge_gap(self, new: LeaseRow) -> None:
-        """A gap is declared only where records expired; then they are nobody's loss."""
+    def gap_found(self, found: GapFound) -> None:
+        """A pipeline goes on after a gap; it comes on record by and by."""
+        stream, shard_id = self._world.streams[found.key.stream_name], found.key.shard_id
+        if stream.created_at is not None:
+            self._judge_gap(stream, stream.named_at(shard_id, stream.created_at), found.text)
+            self._owed.add((stream.name, shard_id, stream.created_at))
+
+    def _judge_row_with_gap(self, new: LeaseRow) -> None:
         stream = self._world.streams[new.stream_name]
         name = stream.named_at(new.shard_id, new.stream_created_at)
-        if not stream.anything_expired(name):
-            raise FalseGap(f"{new.shard_id}: {new.gap}")
-        stream.excuse_expired(name)
+        self._judge_gap(stream, name, new.gap)
+
+    def _judge_gap(self, stream: SimStream, shard: str, gap: str) -> None:
+        """A gap is declared only where records expired; then they are nobody's loss."""
+        if not stream.anything_expired(shard):
+            raise FalseGap(f"{shard}: {gap}")
+        stream.excuse_expired(shard)
 
     def _judge_begin(self, batch: ShardBatch) -> None:
         """No delivery begins under an epoch when a later one was taken."""
@@ -115,7 +130,8 @@ class Judgement:
         world = self._world
         calm = self._table_calm and not world.table.lagging and not self._by_hand
         roomy = world.knobs.capacity is None and not world.knobs.one_name
-        listed = not world.knobs.stale_listing_one_in and not any(
+        exact = not world.knobs.stale_listing_one_in and not world.knobs.stream_noise
+        listed = exact and not any(
             fault.kind in ("stale listing", "open parent", "hang") for fault in world.faults
         )
         listed &= not any("listing" in fault.kind for fault in world.faults)
@@ -143,6 +159,11 @@ class Judgement:
         for row in current.values():
             if not row.completed and row.lease_owner in live:
                 live[row.lease_owner] += 1
+        for stream_name, shard_id, created_at in self._owed:
+            here = (stream_name, created_at) == (stream.name, stream.created_at)
+            owed = current.get(shard_id) if here else None
+            if owed is not None and not owed.gap:
+                return f"the gap that was found in {shard_id} is not on record"
         held, capacity = sorted(live.values()), world.knobs.capacity
         if held[-1] - held[0] > 1 or held[-1] > (capacity or held[-1]):
             return f"out of balance: {live}"

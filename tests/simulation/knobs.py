@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from shardline.consumer.pipeline import PipelineLimits
@@ -54,6 +54,11 @@ class Knobs:
     fan_out: bool = False
     """True if runners subscribe to shards; they poll while that is refused."""
 
+    stream_noise: float = 0.0
+    """The share of calls to the stream that fail, whatever else goes wrong."""
+    link_seconds: float = 0.01
+    """The longest that a message between keeper and runner takes."""
+
     @property
     def times(self) -> LeaseTimes:
         return LeaseTimes(self.lease_seconds, self.checkpoint_seconds)
@@ -94,4 +99,15 @@ def choose_knobs(random: Random, *, peaceful: bool) -> Knobs:
         death_signal=random.random() < 0.7,
         one_name=random.random() < 0.1,
         most_back_ms=random.choice((0, 0, 900)),
+    )
+
+
+def choose_more(random: Random, knobs: Knobs, *, peaceful: bool) -> Knobs:
+    """Choose what was added later, by chances of its own: the rest of a seed stays as it was."""
+    if peaceful:
+        return replace(knobs, work_seconds=random.choice((0.05, 0.05, 0.3)))
+    return replace(
+        knobs,
+        stream_noise=random.choice((0.0, 0.0, 0.03, 0.2)),
+        link_seconds=random.choice((0.01, 0.01, 0.3)),
     )

@@ -6,7 +6,6 @@ import zlib
 from dataclasses import replace
 from typing import Any
 
-from shardline.consumer import gap_watch
 from shardline.consumer.messages import ShardProcessed
 from shardline.consumer.pipeline import Pipeline
 from shardline.consumer.runner import Runner
@@ -41,6 +40,7 @@ from shardline.leases import memory
 from shardline.leases.coordinator import Coordinator
 from shardline.leases.listings import Listings
 from shardline.leases.port import Conflict
+from shardline.leases.row_rounds import RowRounds
 from shardline.services.steps import Pause
 from tests.simulation.bug import BUGS, bug
 from tests.simulation.clockwork import EPOCH
@@ -118,6 +118,12 @@ def _(self: Any, now: float) -> list[str]:
     for seen in self._observed.values():
         seen.dead = seen.dead or now - seen.since >= self._lease_seconds / 4
     return []
+
+
+BUGS[-1] = replace(
+    BUGS[-1],
+    changes=(*BUGS[-1].changes, (RowKnowledge, "heartbeats_before_taking", lambda *_: None)),
+)
 
 
 @bug("W-08", "mine in memory stays mine, though the table says nobody's", Ledger, "remember")
@@ -324,6 +330,16 @@ class _SameAge:
         return replace(self._service.describe(), created_at=EPOCH)
 
 
+@bug("L-18", "a stream made again is taken for a first start", RowRounds, "_new_header")
+def _(self: Any, stored: Any, created_at: Any, latest: Any) -> Any:
+    header = _new_header(self, stored, created_at, latest)
+    made_again = stored is not None and stored.stream_created_at != header.stream_created_at
+    return replace(header, settled=header.settled and not made_again)
+
+
+_new_header = RowRounds._new_header
+
+
 # --- work under a lease ---------------------------------------------------------------------
 
 
@@ -412,11 +428,6 @@ BUGS[-1] = replace(
     BUGS[-1],
     changes=(*BUGS[-1].changes, (DescribedStream, "as_of", lambda _, row, *__: row.as_of)),
 )
-
-
-@bug("X-24", "a quiet shard grows old", gap_watch, "as_of_after_page")
-def _(as_of: Any, *, last_arrival: Any, **_: Any) -> Any:
-    return as_of if last_arrival is None else max(as_of, last_arrival)
 
 
 @bug("X-15", "a child that waits does not move with its parent", DescribedStream, "as_of")

@@ -6,6 +6,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from shardline.consumer.messages import GapFound
 from shardline.consumer.runner import PULSE_SECONDS, Runner
 from tests.simulation.clockwork import Actor, Process
 
@@ -28,9 +29,16 @@ class SimLink:
     """
 
     def __init__(
-        self, job: Job, keeper: Process, connect_to: Callable[[str], StreamService]
+        self,
+        job: Job,
+        keeper: Process,
+        connect_to: Callable[[str], StreamService],
+        slowest_seconds: float,
+        on_gap: Callable[[GapFound], None],
     ) -> None:
         machine = keeper.machine
+        self._slowest_seconds = slowest_seconds
+        self._on_gap = on_gap
         self.process = Process(keeper.name, machine, keeper.performer)
         self._random = machine.random
         self._clockwork = machine.clockwork
@@ -127,6 +135,8 @@ class SimLink:
     def _from_runner(self, message: FromRunner) -> None:
         if not self.process.alive:
             return
+        if isinstance(message, GapFound):
+            self._on_gap(message)
         self._outbox.append(message)
         self._reaches_keeper_at = max(self._reaches_keeper_at, self._clockwork.now + self._delay())
         self._clockwork.at(self._reaches_keeper_at, self._arrive)
@@ -139,4 +149,4 @@ class SimLink:
         return Actor(self.process, name, steps, stopped=stopped)
 
     def _delay(self) -> float:
-        return 0.01 * self._random.random() ** 4
+        return self._slowest_seconds * self._random.random() ** 4

@@ -102,7 +102,10 @@ class SimWorker:
         if self.keeper is None:
             raise AssertionError("a worker without a keeper")
         owner = next(iter(self.coordinators.values())).owner
-        self.link = SimLink(self.world.job(owner), self.keeper, partial(service_of, self.world))
+        self.link = SimLink(
+            self.world.job(owner), self.keeper, partial(service_of, self.world),
+            self.world.knobs.link_seconds, self.world.judgement.gap_found,
+        )  # fmt: skip
         return self.link
 
     def _errors(self) -> list[Exception]:

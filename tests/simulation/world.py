@@ -9,7 +9,7 @@ from functools import partial
 from itertools import count
 from random import Random
 from time import process_time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from shardline.consumer.job import Job, LeasePlace, StreamSource
 from tests.simulation.calls import Calls, Network, Trouble
@@ -17,7 +17,7 @@ from tests.simulation.clockwork import EPOCH, Clockwork, Machine
 from tests.simulation.faults import PEACEFUL, Fault, choose_faults
 from tests.simulation.history import Delivered, Excused, History, ShardOpened
 from tests.simulation.judgement import Judgement
-from tests.simulation.knobs import choose_knobs
+from tests.simulation.knobs import choose_knobs, choose_more
 from tests.simulation.second_checker import Findings, check
 from tests.simulation.stream import SimStream
 from tests.simulation.table import SimTable
@@ -63,6 +63,26 @@ class Outcome:
     cpu_seconds: float = field(compare=False, repr=False)
 
 
+class Plan(NamedTuple):
+    """What a seed chooses before its world runs."""
+
+    peaceful: bool
+    knobs: Knobs
+    faults: tuple[Fault, ...]
+    random: Random
+
+
+def plan_of(seed: int, knobs: Knobs | None = None, faulty_leases: float = FAULTY_LEASES) -> Plan:
+    """Return what a seed chooses, but for the knobs that are given."""
+    random = Random(seed)
+    peaceful = random.random() < 0.15
+    chosen = choose_knobs(random, peaceful=peaceful)
+    knobs = choose_more(Random(f"{seed}"), chosen, peaceful=peaceful) if knobs is None else knobs
+    seconds = faulty_leases * knobs.lease_seconds
+    faults = choose_faults(random, seconds, knobs.lease_seconds, peaceful=peaceful)
+    return Plan(peaceful, knobs, faults, random)
+
+
 class World:
     """Workers, one or two streams, a table and a network."""
 
@@ -74,16 +94,12 @@ class World:
         faulty_leases: float = FAULTY_LEASES,
     ) -> None:
         self.seed = seed
-        random = Random(seed)
-        self.peaceful = random.random() < 0.15
-        chosen_knobs = choose_knobs(random, peaceful=self.peaceful)
-        self.knobs = knobs = chosen_knobs if knobs is None else knobs
+        plan = plan_of(seed, knobs, faulty_leases)
+        random, self.peaceful = plan.random, plan.peaceful
+        self.knobs = knobs = plan.knobs
         self.clockwork = Clockwork()
         self.faulty_seconds = faulty_leases * knobs.lease_seconds
-        chosen = choose_faults(
-            random, self.faulty_seconds, knobs.lease_seconds, peaceful=self.peaceful
-        )
-        self.faults = chosen if faults is None else faults
+        self.faults = plan.faults if faults is None else faults
         self.night_ends_at = 0.0
         """Nobody starts a worker before: hours of polling would take minutes to simulate."""
         if any(fault.kind == "night" for fault in self.faults):
@@ -103,7 +119,9 @@ class World:
             account.limits.enabled = knobs.limited
         self.table = SimTable(self.streams, self.history, self.random)
         self.table.now = lambda: self.clockwork.now
-        self.network = Network(self.random, min(3.0, knobs.lease_seconds / 3), 5.0)
+        self.network = Network(
+            self.random, min(3.0, knobs.lease_seconds / 3), 5.0, noise=knobs.stream_noise
+        )
         self.user = UserCode(
             self.random, knobs.work_seconds, knobs.failure_rate,
             hang_seconds=knobs.stall_seconds * random.choice((0.8, 1.5, 1e9)),
@@ -304,6 +322,7 @@ class World:
         self.tell("healing")
         self._producing = False
         self.network.troubles.clear()
+        self.network.noise = 0.0
         self.table.lagging = False
         self.user.heal()
         for stream in self.streams.values():

@@ -13,13 +13,13 @@ import argparse
 import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 import uuid
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
@@ -27,14 +27,18 @@ from typing import TYPE_CHECKING, Any, Final
 from shardline.leases.address import open_table
 from shardline.services.access import Access
 from tests import servers
+from tests.simulation.stores.client import run_client
 from tests.simulation.stores.registers import Operation, Outcome, anomaly
 from tests.simulation.stores.relay import Relay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from multiprocessing.process import BaseProcess
 
 STORES: Final = ("sqlite", "postgresql", "dynamodb")
 CLIENTS: Final = 6
+_CLIENTS: Final = get_context("forkserver")
+_CLIENTS.set_forkserver_preload(["tests.simulation.stores.client"])
 _BURST: Final = 2_000
 """Operations of one client process; then another takes its place."""
 
@@ -85,11 +89,13 @@ def attack(store: str, operations: int, seed: int, url: str | None = None) -> Re
     began, random = time.monotonic(), Random(seed)
     killed = stopped = started = 0
     with tempfile.TemporaryDirectory() as folder, place_of(store, seed, url) as place:
-        running: list[subprocess.Popen[bytes]] = []
+        running: list[BaseProcess] = []
+        made, places = 0, dict[Path, int]()
         try:
             while True:
-                running = [client for client in running if client.poll() is None]
-                if _count(folder) >= operations:
+                running = [client for client in running if client.is_alive()]
+                made += _count_new(Path(folder), places)
+                if made >= operations:
                     break
                 while len(running) < CLIENTS:
                     started += 1
@@ -98,22 +104,20 @@ def attack(store: str, operations: int, seed: int, url: str | None = None) -> Re
                 victim = random.choice(running)
                 match random.randrange(10):
                     case 0:
-                        victim.send_signal(signal.SIGKILL)
+                        victim.kill()
                         killed += 1
                     case 1:
-                        victim.send_signal(signal.SIGSTOP)
-                        time.sleep(0.5 * random.random())
-                        victim.send_signal(signal.SIGCONT)
+                        _pause(victim, 0.5 * random.random())
                         stopped += 1
         finally:
             for client in running:
                 client.kill()
-                client.wait()
+                client.join()
         histories = read_logs(Path(folder))
-    made = [operation for history in histories.values() for operation in history]
+    seen = [operation for history in histories.values() for operation in history]
     found = tuple(f"{row}: {what}" for row, h in histories.items() if (what := anomaly(h)))
-    unknown = sum(operation.outcome is Outcome.UNKNOWN for operation in made)
-    return Report(len(made), unknown, killed, stopped, found, time.monotonic() - began)
+    unknown = sum(operation.outcome is Outcome.UNKNOWN for operation in seen)
+    return Report(len(seen), unknown, killed, stopped, found, time.monotonic() - began)
 
 
 def read_logs(folder: Path) -> dict[str, list[Operation]]:
@@ -148,18 +152,34 @@ def _close(
         into.setdefault(call["row"], []).append(operation)
 
 
-def _count(folder: str) -> int:
-    return sum(log.read_text().count('"row"') for log in Path(folder).iterdir())
+def _count_new(folder: Path, places: dict[Path, int]) -> int:
+    """Return how many operations began since the last count; `places` are the ends of the logs."""
+    count = 0
+    for log in folder.iterdir():
+        with log.open("rb") as lines:
+            lines.seek(places.get(log, 0))
+            read = lines.read()
+        whole = read[: read.rfind(b"\n") + 1]
+        places[log] = places.get(log, 0) + len(whole)
+        count += whole.count(b'"row"')
+    return count
 
 
-def _start(place: Place, name: str, seed: int, folder: str) -> subprocess.Popen[bytes]:
+def _start(place: Place, name: str, seed: int, folder: str) -> BaseProcess:
+    """Start a client, as a copy of a process that has imported everything before."""
     stream = Path(folder).name  # rows of its own in a table that others use too
-    arguments = (place.address, place.endpoint, stream, name, str(_BURST), str(seed))
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.simulation.stores.client", *arguments, f"{folder}/{name}"],
-        env={**os.environ, "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"},
-        stderr=subprocess.DEVNULL,
-    )
+    arguments = (place.address, place.endpoint, stream, name, _BURST, seed, f"{folder}/{name}")
+    client = _CLIENTS.Process(target=run_client, args=arguments, daemon=True)
+    client.start()
+    return client
+
+
+def _pause(client: BaseProcess, seconds: float) -> None:
+    if client.pid is not None:
+        with suppress(ProcessLookupError):
+            os.kill(client.pid, signal.SIGSTOP)
+            time.sleep(seconds)
+            os.kill(client.pid, signal.SIGCONT)
 
 
 def _prepare(place: Place) -> None:

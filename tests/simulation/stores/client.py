@@ -1,14 +1,10 @@
-"""A client process: reads and swaps rows of a lease table, and writes down what it saw.
-
-`python -m tests.simulation.stores.client ADDRESS ENDPOINT STREAM NAME OPERATIONS SEED LOG`
-"""
+"""A client process: reads and swaps rows of a lease table, and writes down what it saw."""
 
 from __future__ import annotations
 
 import json
 import logging
 import os
-import sys
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -31,14 +27,17 @@ APP = "attack"
 CREATED = datetime(2026, 11, 1, tzinfo=UTC)
 
 
-def main() -> None:
-    address, endpoint, stream, name, operations, seed, log = sys.argv[1:]
+def run_client(
+    address: str, endpoint: str, stream: str, name: str, operations: int, seed: int, log: str
+) -> None:
+    """Make operations until there were enough of them, and end the process."""
+    os.environ.update({"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"})
     logging.disable(logging.CRITICAL)
     table = _open(address, endpoint)
-    random = Random(int(seed))
+    random = Random(seed)
     known: dict[str, LeaseRow | None] = {}
     with Path(log).open("a", buffering=1) as lines:
-        for number in range(int(operations)):
+        for number in range(operations):
             shard_id = f"s{random.randrange(ROWS)}"
             swaps = shard_id in known and random.random() < 0.6
             row = known.get(shard_id)
@@ -82,7 +81,3 @@ def _next(row: LeaseRow | None, stream: str, shard_id: str, owner: str) -> Lease
     if row is None:
         return LeaseRow(APP, stream, shard_id, CREATED, lease_owner=owner, lease_count=1)
     return replace(row, lease_owner=owner, lease_count=row.lease_count + 1)
-
-
-if __name__ == "__main__":
-    main()
