@@ -64,3 +64,17 @@ def choose_faults(
             for _ in range(count)
         )
     )
+
+
+def choose_handovers(random: Random, until: float, lease_seconds: float) -> tuple[Fault, ...]:
+    """Choose deploys and newcomers besides, in one of four worlds: shards change hands often."""
+    count = random.choice((0, 0, 0, 5))
+    return tuple(
+        Fault(
+            at=round(random.uniform(1.0, until), 3),
+            kind=random.choice(("deploy", "deploy", "deploy", "newcomer")),
+            target=random.randrange(6),
+            seconds=round(lease_seconds * random.choice((0.1, 0.4)), 3),
+        )
+        for _ in range(count)
+    )

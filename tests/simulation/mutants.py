@@ -4,7 +4,8 @@ A bug that needs a certain world (a night, a deploy) is tried with seeds that ha
 What no seed catches is tried in the small world: see `small_scopes`. With `--record` results are
 kept in a file, so that a run can be ended and gone on with; `--write` puts the table into a page.
 
-`python -m tests.simulation.mutants [--most N] [--case W-02 …] [--record FILE] [--write PAGE]`
+`python -m tests.simulation.mutants [--most N] [--most-small N] [--case W-02 …] [--record FILE]
+[--write PAGE]`
 """
 
 # ruff: noqa: T201 - it prints a table
@@ -62,19 +63,30 @@ def _late_messages(plan: Plan) -> bool:
     return plan.knobs.link_seconds > 0.1 and _has({"pause keeper", "sleep"})(plan)
 
 
+def _lags_and_fails(plan: Plan) -> bool:
+    knobs = plan.knobs
+    lags = knobs.put_seconds < 1 and knobs.work_seconds > 0.05 and knobs.batch_records < 10
+    failing = lags and knobs.read_ahead_records > 1 and knobs.failure_rate > 0.1
+    return failing and knobs.workers > 1 and _has({"deploy"})(plan)
+
+
 def _begins_late(plan: Plan) -> bool:
     return plan.knobs.start is LATEST and _has(_RESHARDS)(plan)
 
 
 WORLDS: Final[dict[str, tuple[str, Callable[[Plan], bool]]]] = {
+    "a listing is made by the thread that renews": (
+        "a listing that does not answer",
+        lambda plan: plan.knobs.workers > 1 and _has({"hang: listing", "outage: listing"})(plan),
+    ),
     "a page is dropped when the question about a gap before it fails": (
         "a stream that fails often",
         lambda plan: plan.knobs.stream_noise > 0.1,
     ),
     "an acknowledgement is believed whatever its epoch": ("late messages", _late_messages),
     "read-ahead records overtake a delivery that was given up": (
-        "a consumer that fails",
-        lambda plan: plan.knobs.failure_rate > 0.1 and plan.knobs.workers > 1,
+        "a consumer that fails and lags, a deploy",
+        _lags_and_fails,
     ),
     "a write without an answer is believed to have happened": (
         "trouble with the table, a death",
@@ -120,7 +132,7 @@ WORLDS: Final[dict[str, tuple[str, Callable[[Plan], bool]]]] = {
 """The seeds that a bug is tried with, by what it does: without such a world nobody can see it."""
 
 
-def needed(bug: Bug, most: int) -> tuple[str, str]:
+def needed(bug: Bug, most: int, most_small: int | None = None) -> tuple[str, str]:
     """Return what it took to catch a bug, empty if nothing did, and what was seen."""
     label, fits = WORLDS.get(bug.what, ("", None))
     seeds = (seed for seed in count() if fits is None or fits(plan_of(seed)))
@@ -130,7 +142,7 @@ def needed(bug: Bug, most: int) -> tuple[str, str]:
             if outcome.failure:
                 where = f" with {label}" if label else ""
                 return f"{number} seed{'s' * (number > 1)}{where}", _seen(outcome.failure)
-        for number, (name, schedule) in enumerate(_schedules(), start=1):
+        for number, (name, schedule) in enumerate(islice(_schedules(), most_small), start=1):
             failure = schedule().failure
             if failure:
                 return f"{number} small schedules ({name})", _seen(failure)
@@ -175,6 +187,7 @@ def _write_table(page: Path, results: dict[tuple[str, str], tuple[str, str]]) ->
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--most", type=int, default=60, help="seeds to try for each")
+    parser.add_argument("--most-small", type=int, help="schedules of the small world to try then")
     parser.add_argument("--case", nargs="+", help="only the bugs of these cases")
     parser.add_argument("--record", type=Path, help="keep results here; known ones are not made")
     parser.add_argument("--write", type=Path, help="put the table into this page")
@@ -184,7 +197,7 @@ def main() -> int:
     for bug in BUGS:
         key = (bug.case, bug.what)
         if key not in results and (not chosen.case or bug.case in chosen.case):
-            results[key] = needed(bug, chosen.most)
+            results[key] = needed(bug, chosen.most, chosen.most_small)
             if chosen.record is not None:
                 with chosen.record.open("a") as lines:
                     lines.write(json.dumps([*key, *results[key]]) + "\n")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from shardline.consumer.job import Job, LeasePlace, StreamSource
 from tests.simulation.calls import Calls, Network, Trouble
 from tests.simulation.clockwork import EPOCH, Clockwork, Machine
-from tests.simulation.faults import PEACEFUL, Fault, choose_faults
+from tests.simulation.faults import PEACEFUL, Fault, choose_faults, choose_handovers
 from tests.simulation.history import Delivered, Excused, History, ShardOpened
 from tests.simulation.judgement import Judgement
 from tests.simulation.knobs import choose_knobs, choose_more
@@ -80,7 +80,8 @@ def plan_of(seed: int, knobs: Knobs | None = None, faulty_leases: float = FAULTY
     knobs = choose_more(Random(f"{seed}"), chosen, peaceful=peaceful) if knobs is None else knobs
     seconds = faulty_leases * knobs.lease_seconds
     faults = choose_faults(random, seconds, knobs.lease_seconds, peaceful=peaceful)
-    return Plan(peaceful, knobs, faults, random)
+    handovers = choose_handovers(Random(f"{seed} handovers"), seconds, knobs.lease_seconds)
+    return Plan(peaceful, knobs, tuple(sorted((*faults, *handovers))), random)
 
 
 class World:
