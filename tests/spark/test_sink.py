@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import defaultdict
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import AnalysisException, PythonException
 
-from tests.spark.streams import Stream
+import shardline
+from shardline import RepeatFilter
+from tests.spark.copy_program import start_copy
+from tests.spark.streams import Stream, wait_until
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import DataFrame, SparkSession
 
     from shardline.local.service import Service
+
+LONG_SECONDS = 250
+"""A program with a Spark session of its own takes half a minute, and more on a busy machine."""
 
 
 def written(stream: Stream) -> list[tuple[str, bytes]]:
@@ -103,3 +116,83 @@ def test_a_query_packs_what_it_writes(
     for key in range(3):
         texts = [int(row.data) for row in rows if row.partitionKey == f"key-{key}"]
         assert texts == list(range(key, 300, 3))
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.req("S-09", "S-10")
+def test_a_task_and_a_query_killed_repeat_only_what_a_reader_can_drop(
+    spark: SparkSession, service: Service, stream: Stream, tmp_path: Path
+) -> None:
+    """Each kill comes when the service has accepted some records of a batch, and refuses others."""
+    target = Stream(stream.client, stream.endpoint_url, f"{stream.name}-copy")
+    stream.put(480)
+    places = [stream.endpoint_url, stream.name, target.name, str(tmp_path / "checkpoint")]
+    in_task = service.faults.add("throttle", "PutRecords", times=None, after=100)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.spark.copy_program", *places],
+        cwd=Path(__file__).parents[2],
+        start_new_session=True,
+    )
+    try:
+        wait_until(lambda: in_task.after == 0, "a batch is under way", seconds=LONG_SECONDS)
+        kill_task_workers(process.pid)
+        in_query = service.faults.add("throttle", "PutRecords", times=None, after=200)
+        in_task.times = 1
+        wait_until(
+            lambda: in_query.after == 0 or process.poll() is not None, "a later one", seconds=200
+        )
+        repeated = repeats(target)
+        assert repeated > 0, "the task was not tried again"
+        assert process.poll() is None
+    finally:
+        kill_everything(process.pid)
+        process.wait()
+    service.faults.clear()
+    stream.split()
+    target.split()
+    stream.put(60)
+    query = start_copy(spark, *places)
+    assert query.awaitTermination(LONG_SECONDS), "the query did not end"
+    assert repeats(target) > repeated, "the batch was not run again"
+
+    new = RepeatFilter[tuple[int, ...]]()
+    kept = defaultdict(list)
+    url = target.endpoint_url
+    with shardline.stream(f"kinesis://{target.name}", "trim_horizon", endpoint_url=url) as copies:
+        for record in islice(copies, len(written(target))):
+            copy = json.loads(record.data)
+            if new.is_new(record.partition_key, (int(copy["sequenceNumber"]),)):
+                kept[record.partition_key].append(int(copy["text"]))
+    assert kept == {f"key-{n}": list(range(n, 540, 12)) for n in range(12)}
+
+
+def processes(session: int) -> dict[int, tuple[int, str]]:
+    """Return the processes of a session: of each its parent and its command line."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError, ValueError):
+            if os.getsid(int(entry.name)) == session:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                found[int(entry.name)] = (parent, (entry / "cmdline").read_text())
+    return found
+
+
+def kill_task_workers(session: int) -> None:
+    """Kill the Python workers of Spark's tasks: what its daemon forked."""
+    daemons = {n: parent for n, (parent, line) in processes(session).items() if "daemon" in line}
+    forked = [number for number, parent in daemons.items() if parent in daemons]
+    assert forked, "no task runs"
+    for number in forked:
+        os.kill(number, signal.SIGKILL)
+
+
+def kill_everything(session: int) -> None:
+    for number in processes(session):
+        with suppress(ProcessLookupError):
+            os.kill(number, signal.SIGKILL)
+
+
+def repeats(stream: Stream) -> int:
+    """Return how many records are in the stream that were in it already."""
+    found = [(key, json.loads(data)["sequenceNumber"]) for key, data in written(stream)]
+    return len(found) - len(set(found))

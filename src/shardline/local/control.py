@@ -44,6 +44,7 @@ class _FaultRequest(msgspec.Struct, forbid_unknown_fields=True):
     probability: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
     seconds: Annotated[float, msgspec.Meta(ge=0, le=86_400)] | None = None
     reshards: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1
+    after: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
 
 
 class _LimitsRequest(msgspec.Struct, forbid_unknown_fields=True):

@@ -51,6 +51,8 @@ class Fault:
     """For "hang": the duration in real time; None until released."""
     reshards: int = 1
     """For "stale-listing": by how many splits and merges the listing lags."""
+    after: int = 0
+    """How many calls that match still pass before it begins."""
     released: threading.Event = field(default_factory=threading.Event, repr=False)
 
     def __post_init__(self) -> None:
@@ -83,9 +85,10 @@ class Faults:
         probability: float = 1.0,
         seconds: float | None = None,
         reshards: int = 1,
+        after: int = 0,
     ) -> Fault:
-        """Inject a fault into the next `times` calls that match."""
-        fault = Fault(kind, operation, shard_id, times, probability, seconds, reshards)
+        """Inject a fault into the next `times` calls that match, after the first `after`."""
+        fault = Fault(kind, operation, shard_id, times, probability, seconds, reshards, after)
         with self._lock:
             self._faults.append(fault)
         return fault
@@ -100,8 +103,12 @@ class Faults:
                     fault.kind != kind
                     or fault.operation not in (None, operation)
                     or fault.shard_id not in (None, shard_id)
-                    or (fault.probability < 1 and self._random.random() >= fault.probability)
                 ):
+                    continue
+                if fault.after:
+                    fault.after -= 1
+                    continue
+                if fault.probability < 1 and self._random.random() >= fault.probability:
                     continue
                 if fault.times is not None:
                     fault.times -= 1

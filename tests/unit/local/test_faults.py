@@ -21,6 +21,17 @@ def test_a_fault_meets_the_next_calls_that_it_fits() -> None:
     assert faults.pending() == ()
 
 
+def test_a_fault_that_begins_later() -> None:
+    faults = Faults()
+    fault = faults.add("throttle", "PutRecords", after=2, times=1)
+    assert not faults.take("throttle", "GetRecords")
+    assert not faults.take("throttle", "PutRecords")
+    assert not faults.take("throttle", "PutRecords")
+    assert fault.after == 0
+    assert faults.take("throttle", "PutRecords")
+    assert faults.pending() == ()
+
+
 def test_a_fault_without_an_operation_meets_all() -> None:
     faults = Faults()
     faults.add("throttle", times=None)
