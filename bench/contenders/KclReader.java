@@ -28,12 +28,13 @@ import software.amazon.kinesis.processor.RecordProcessorCheckpointer;
 import software.amazon.kinesis.processor.ShardRecordProcessor;
 import software.amazon.kinesis.processor.SingleStreamTracker;
 import software.amazon.kinesis.retrieval.KinesisClientRecord;
+import software.amazon.kinesis.retrieval.RetrievalConfig;
 import software.amazon.kinesis.retrieval.polling.PollingConfig;
 
 /**
- * The Kinesis Client Library for Java as its guide shows it, polling as often as the service allows.
- * Arguments: Kinesis endpoint, stream, folder, application, worker, "detail" or "-", DynamoDB endpoint,
- * failover time in milliseconds.
+ * The Kinesis Client Library for Java as its guide shows it: polling as often as the service allows, or
+ * with its default retrieval, enhanced fan-out. Arguments: Kinesis endpoint, stream, folder, application,
+ * worker, "detail" or "-", DynamoDB endpoint, failover time in milliseconds, "polling" or "fan-out".
  */
 public final class KclReader {
     private static final long CHECKPOINT_NANOS = 5_000_000_000L;
@@ -140,8 +141,11 @@ public final class KclReader {
                 .newInitialPosition(InitialPositionInStream.TRIM_HORIZON);
         ConfigsBuilder configs = new ConfigsBuilder(new SingleStreamTracker(stream, start), arguments[3],
                 kinesis, dynamo, watch, arguments[4], () -> new Processor(folder, detail));
-        PollingConfig polling = new PollingConfig(stream, kinesis).maxRecords(10_000)
-                .idleTimeBetweenReadsInMillis(200);
+        RetrievalConfig retrieval = configs.retrievalConfig();
+        if (arguments[8].equals("polling")) {
+            retrieval.retrievalSpecificConfig(new PollingConfig(stream, kinesis).maxRecords(10_000)
+                    .idleTimeBetweenReadsInMillis(200));
+        }
         Scheduler scheduler = new Scheduler(
                 configs.checkpointConfig(),
                 configs.coordinatorConfig().parentShardPollIntervalMillis(100),
@@ -149,7 +153,7 @@ public final class KclReader {
                 configs.lifecycleConfig(),
                 configs.metricsConfig().metricsFactory(new NullMetricsFactory()),
                 configs.processorConfig(),
-                configs.retrievalConfig().retrievalSpecificConfig(polling));
+                retrieval);
         Runtime.getRuntime().addShutdownHook(new Thread(() -> {
             try {
                 scheduler.startGracefulShutdown().get(20, TimeUnit.SECONDS);

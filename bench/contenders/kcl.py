@@ -53,10 +53,10 @@ shardSyncIntervalMillis = 1000
 """
 
 
-def java_command(arguments: list[str]) -> list[str]:
-    """Return the command of the reader in Java."""
+def java_command(arguments: list[str], retrieval: str = "polling") -> list[str]:
+    """Return the command of the reader in Java; `retrieval` is "polling" or "fan-out"."""
     _install()
-    more = [str(_failover_ms(arguments[3]))]
+    more = [str(_failover_ms(arguments[3])), retrieval]
     return [_java("java"), "-cp", _classpath(), "KclReader", *arguments, _dynamodb(), *more]
 
 
