@@ -118,7 +118,7 @@ def test_a_query_packs_what_it_writes(
         assert texts == list(range(key, 300, 3))
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1000)
 @pytest.mark.req("S-09", "S-10")
 def test_a_task_and_a_query_killed_repeat_only_what_a_reader_can_drop(
     spark: SparkSession, service: Service, stream: Stream, tmp_path: Path
