@@ -3,7 +3,8 @@
 Each environment is a folder in .venvs/. `lowest` and `newest` are the two ends of what
 pyproject.toml allows; `aiobotocore` adds the package that pins botocore to an older release; `base`
 has no extra at all. `spark-3.5`, `spark-4.0` and `connect` run the consumers on other Sparks than
-the one that is developed with; the DataFrame source needs Spark 4.2.
+the one that is developed with; the DataFrame source needs Spark 4.2. `delta` runs the recipe of a
+copy in Delta, on the newest Spark for which there is a Delta.
 """
 
 from __future__ import annotations
@@ -70,6 +71,11 @@ ENVIRONMENTS: Final = (
     Environment("spark-3.5", (f".{EXTRAS}", "pyspark==3.5.*"), tests=CONSUMERS),
     Environment("spark-4.0", (f".{EXTRAS}", "pyspark==4.0.*"), tests=CONSUMERS),
     Environment("connect", (f".{EXTRAS}", "pyspark[connect]==4.0.*"), tests=("tests/connect",)),
+    Environment(
+        "delta",
+        (f".{EXTRAS}", "pyspark==4.2.*", "delta-spark==4.4.0"),
+        tests=("tests/delta",),
+    ),
 )
 
 
