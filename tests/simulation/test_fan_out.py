@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from tests.simulation.world import Outcome
 
+NIGHTS = (4, 42, 44, 118, 150, 159, 163, 197)
+"""Seeds in which all workers are down for so long that records expire unread."""
+
 
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
@@ -36,6 +39,14 @@ def simulate_pushed(seed: int) -> Outcome:
 @pytest.mark.parametrize("first", [0, 6])
 def test_every_promise_is_kept_while_shards_are_pushed(first: int) -> None:
     for seed in range(first, first + 6):
+        outcome = simulate_pushed(seed)
+        assert not outcome.failure, f"seed {seed}, pushed: {outcome.failure}"
+
+
+@pytest.mark.req("F-07")
+def test_what_expired_in_a_night_is_a_gap_on_record_while_shards_are_pushed() -> None:
+    for seed in NIGHTS:
+        assert any(fault.kind == "night" for fault in World(seed).faults), seed
         outcome = simulate_pushed(seed)
         assert not outcome.failure, f"seed {seed}, pushed: {outcome.failure}"
 
