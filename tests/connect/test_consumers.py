@@ -34,7 +34,7 @@ def spark(monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
 
 @pytest.mark.req("P-01")
 def test_workers_run_in_tasks_of_a_connect_server(spark: SparkSession, tmp_path: Path) -> None:
-    with Service() as service:
+    with Service(strict=True) as service:
         stream = Stream(service.client("kinesis"), service.endpoint_url, "orders")
         stream.put(60)
         running = consume(

@@ -23,7 +23,7 @@ HALVES = (str(2**126), str(2**127 + 2**126))
 
 @pytest.fixture
 def service() -> Iterator[Service]:
-    with Service() as running:
+    with Service(strict=True) as running:
         yield running
 
 

@@ -165,8 +165,9 @@ def test_a_consumer_that_hangs_is_abandoned_and_its_shard_goes_to_another(stage:
     wait_until(lambda: len(ada.shards_since(hung_at) - {hung}) == 3, "the others are read on")
     wait_until(lambda: "did not return" in ada.output, "it is abandoned, and that is said")
     grace = stage.start("grace")
-    (stage.folder / "hang").unlink()
-    wait_until(lambda: hung in grace.shards_since(hung_at), "another worker has the shard")
+    wait_until(lambda: hung in grace.started(), "another worker has taken the shard")
+    (stage.folder / "hang").unlink()  # not before: ada may take it again
+    wait_until(lambda: hung in grace.shards_since(hung_at), "another worker delivers it")
     judged(stage)
 
 

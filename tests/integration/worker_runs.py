@@ -71,6 +71,11 @@ class Run:
         self.log.read_on()
         return sum(len(line.records) for line in self.log.lines if line.what == "delivered")
 
+    def started(self) -> set[str]:
+        """Return the shards that it has begun to work on."""
+        self.log.read_on()
+        return {line.shard_id for line in self.log.lines if line.what == "started"}
+
     def shards_since(self, at: float) -> set[str]:
         """Return the shards of which something was delivered after a moment."""
         self.log.read_on()
@@ -97,8 +102,12 @@ class Stage:
         self.service, self.folder = service, folder
         self.client = service.client("kinesis")
         self.client.create_stream(StreamName="orders", ShardCount=shards)
+        self.client.get_waiter("stream_exists").wait(
+            StreamName="orders", WaiterConfig={"Delay": 1, "MaxAttempts": 60}
+        )
         self.place = place
         self.runs: list[Run] = []
+        self._shards: dict[str, dict[str, Any]] = {}
         self._traffic: Any = None
 
     def write(self, keys: int = 40, pause_seconds: float = 0.002) -> Traffic:
@@ -112,8 +121,13 @@ class Stage:
         self._traffic = traffic
 
     def shard_ids(self) -> list[str]:
-        shards = self.client.list_shards(StreamName="orders")["Shards"]
-        return [shard["ShardId"] for shard in shards]
+        return [shard["ShardId"] for shard in self._listed()]
+
+    def _listed(self) -> list[dict[str, Any]]:
+        """Return all shards that were ever listed: one listing may lack the newest."""
+        for shard in self.client.list_shards(StreamName="orders")["Shards"]:
+            self._shards[shard["ShardId"]] = shard
+        return list(self._shards.values())
 
     def start(self, name: str, *more: str, consumer: str = RECORDER) -> Run:
         arguments = [
@@ -132,7 +146,7 @@ class Stage:
 
     def verdict(self) -> Verdict:
         checker = PromiseChecker()
-        for shard in self.client.list_shards(StreamName="orders")["Shards"]:
+        for shard in self._listed():
             parents = (shard.get("ParentShardId"), shard.get("AdjacentParentShardId"))
             checker.shard(shard["ShardId"], [parent for parent in parents if parent])
         if self._traffic is not None:
@@ -155,7 +169,7 @@ class Stage:
 
 @contextmanager
 def stage_on(folder: Path, place: LeasePlace | None = None, *, shards: int = 4) -> Iterator[Stage]:
-    with Service(limits=True) as service:
+    with Service(strict=True) as service:
         stage = Stage(service, folder, shards, place or sqlite_place(folder / "leases.db"))
         try:
             yield stage
