@@ -13,6 +13,7 @@ all calls are throttled for half a minute. What was delivered is judged by the p
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 from typing import Final
@@ -37,6 +38,8 @@ def main() -> int:
     parser.add_argument("--report", type=Path, metavar="FOLDER", help="only report on a run")
     asked = parser.parse_args()
     if asked.report is None:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started ends with it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         seconds = 3600 * asked.hours if asked.minutes is None else 60 * asked.minutes
         Soak(asked.folder, seconds, asked.rate).run()
     return report.write(asked.report or asked.folder)
