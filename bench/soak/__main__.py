@@ -2,7 +2,9 @@
 
     python -m bench.soak --hours 2
     python -m bench.soak --minutes 3
-    python -m bench.soak --report .bench/soak      (of a run that has ended, or still goes on)
+    python -m bench.soak --report .bench/soak      (of a run that has ended)
+
+SIGTERM or Ctrl-C ends a run early, with its report.
 
 A strict embedded service, a writer at a modest rate, and two workers (`shardline run --engine
 process`), each in processes of their own. The stream is resharded every few minutes, the service's
@@ -38,10 +40,11 @@ def main() -> int:
     parser.add_argument("--report", type=Path, metavar="FOLDER", help="only report on a run")
     asked = parser.parse_args()
     if asked.report is None:
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started ends with it
-        signal.signal(signal.SIGINT, signal.default_int_handler)
         seconds = 3600 * asked.hours if asked.minutes is None else 60 * asked.minutes
-        Soak(asked.folder, seconds, asked.rate).run()
+        soak = Soak(asked.folder, seconds, asked.rate)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: soak.end_early())
+        soak.run()
     return report.write(asked.report or asked.folder)
 
 

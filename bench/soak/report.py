@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-WARM_UP_SHARE: Final = 0.25
-"""The part at the beginning that slopes leave out: caches fill, modules are imported late."""
+WARM_UP_SECONDS: Final = 1800.0
+"""The beginning that slopes leave out, half of a shorter run: caches fill, and bounded logs."""
 MOST_MIB_PER_HOUR: Final = 1.0
 JUDGED_SECONDS: Final = 1800.0
 """Shorter runs show slopes that mean nothing; they are judged by the promises alone."""
@@ -49,7 +49,8 @@ def write(folder: Path) -> int:
 def summary(samples: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return what each process used: slope and spread after the warm-up."""
     seconds = samples[-1]["at"]
-    warm = [each for each in samples if each["at"] >= WARM_UP_SHARE * seconds]
+    warm_up = min(WARM_UP_SECONDS, seconds / 2)
+    warm = [each for each in samples if each["at"] >= warm_up]
     cpu = {role: samples[-1]["processes"][role]["cpu_seconds"] for role in warm[-1]["processes"]}
     processes = {}
     for role in warm[-1]["processes"]:
@@ -70,7 +71,7 @@ def summary(samples: Sequence[dict[str, Any]]) -> dict[str, Any]:
         }
     return {
         "seconds": seconds,
-        "warm_up_seconds": round(WARM_UP_SHARE * seconds, 1),
+        "warm_up_seconds": round(warm_up, 1),
         "samples": len(samples),
         "processes": processes,
         "log_lines_per_minute": {

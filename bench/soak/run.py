@@ -49,6 +49,7 @@ class Soak:
         folder.mkdir(parents=True)
         self._folder, self._seconds, self._rate = folder.resolve(), seconds, records_per_second
         self._rng = random.Random(1)
+        self._ending = False
         self._roots: dict[str, int] = {}
         self._shards: set[str] = set()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -71,6 +72,10 @@ class Soak:
             self._note_shards()
             self._drain()
             self._stop_workers()
+
+    def end_early(self) -> None:
+        """End the run within a few seconds. May be called by a signal handler."""
+        self._ending = True
 
     # --- processes ------------------------------------------------------------------------------
 
@@ -151,7 +156,7 @@ class Soak:
                 (0.0, calm),
             ]
             due = [self._began + seconds for seconds, _ in repeated]
-            while time.monotonic() - self._began < self._seconds:
+            while time.monotonic() - self._began < self._seconds and not self._ending:
                 for number, (seconds, action) in enumerate(repeated):
                     if time.monotonic() >= due[number]:
                         due[number] = max(due[number] + seconds, time.monotonic())

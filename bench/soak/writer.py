@@ -48,7 +48,7 @@ class Writer:
 
     def _run(self) -> None:
         try:
-            with self._file.open("w") as file:
+            with self._file.open("w", buffering=1) as file:
                 self._write(Connection(self._endpoint_url), file.write)
         except BaseException as failure:
             self._failure = failure
