@@ -59,7 +59,7 @@ ASKED: dict[str, tuple[str, Callable[[StreamService], object]]] = {
     "GetShardIterator": ("kinesis://orders", lambda service: service.open("s", TRIM_HORIZON)),
     "GetRecords": ("kinesis://orders", lambda service: service.read("A", 10)),
     "DescribeStream": (f"dynamodb://{ARN}", lambda service: service.list_shards()),
-    "ListStreams": ("dynamodb://users", lambda service: service._newest_arn()),  # type: ignore[attr-defined]
+    "ListStreams": ("dynamodb://users", lambda service: service._table_arns()),  # type: ignore[attr-defined]
 }
 RECORD = {"Data": "YQ==", "PartitionKey": "k", "SequenceNumber": "1"}
 NOT_WHOLE: dict[str, bytes] = {
