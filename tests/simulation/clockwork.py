@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from functools import partial
@@ -40,11 +41,10 @@ class Clockwork:
         self.now = 0.0
         self.events = 0
         self._planned: list[tuple[float, int, Callable[[], None]]] = []
-        self._count = 0
+        self._numbers = itertools.count()
 
     def at(self, time: float, action: Callable[[], None]) -> None:
-        self._count += 1
-        heapq.heappush(self._planned, (max(time, self.now), self._count, action))
+        heapq.heappush(self._planned, (max(time, self.now), next(self._numbers), action))
 
     def after(self, seconds: float, action: Callable[[], None]) -> None:
         self.at(self.now + seconds, action)
