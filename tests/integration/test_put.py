@@ -159,6 +159,7 @@ def test_records_of_every_size_up_to_what_the_stream_takes(service: Service) -> 
     with closing(service.client("kinesis")) as client:
         arn = client.describe_stream_summary(StreamName="orders")["StreamDescriptionSummary"]
         client.update_max_record_size(StreamARN=arn["StreamARN"], MaxRecordSizeInKiB=10240)
+        wait_until_active(client)
     sizes = [0, 1, 1024, 3 << 20, 3 << 20, 8 << 20, 1]
     records = [(f"key-{n % 3}", bytes(size)) for n, size in enumerate(sizes)]
     shardline.put("kinesis://orders", records, endpoint_url=url)
