@@ -23,8 +23,9 @@ QUICK_SECONDS: Final = 5.0
 
 
 def followed(load: Load) -> bool:
-    """Return true if a contender kept up with a load."""
-    return load.delivered >= DELIVERED and load.p95_seconds < P95_SECONDS
+    """Return true if a contender kept up with a load, which was written as it should be."""
+    in_time = load.writer_late_seconds <= LATE_SECONDS  # else the shards were not full
+    return in_time and load.delivered >= DELIVERED and load.p95_seconds < P95_SECONDS
 
 
 def search(follows: Callable[[int], bool], first: int, most: int) -> int:
