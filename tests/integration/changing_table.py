@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import random
 
     from shardline.local import Service
+
+
+STREAM_ON = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
+
+
+def create_things(client: Any, name: str) -> None:
+    """Create a table with two keys and a stream."""
+    client.create_table(
+        TableName=name,
+        AttributeDefinitions=[
+            {"AttributeName": "id", "AttributeType": "S"},
+            {"AttributeName": "place", "AttributeType": "N"},
+        ],
+        KeySchema=[
+            {"AttributeName": "id", "KeyType": "HASH"},
+            {"AttributeName": "place", "KeyType": "RANGE"},
+        ],
+        BillingMode="PAY_PER_REQUEST",
+        StreamSpecification=STREAM_ON,
+    )
 
 
 class ChangingTable:
@@ -20,19 +40,7 @@ class ChangingTable:
         self._rng = rng
         self._service = service
         self._client = service.client("dynamodb")
-        self._client.create_table(
-            TableName=self.name,
-            AttributeDefinitions=[
-                {"AttributeName": "id", "AttributeType": "S"},
-                {"AttributeName": "place", "AttributeType": "N"},
-            ],
-            KeySchema=[
-                {"AttributeName": "id", "KeyType": "HASH"},
-                {"AttributeName": "place", "KeyType": "RANGE"},
-            ],
-            BillingMode="PAY_PER_REQUEST",
-            StreamSpecification={"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"},
-        )
+        create_things(self._client, self.name)
 
     def write(self) -> None:
         rng = self._rng

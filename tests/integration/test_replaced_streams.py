@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shardline.local import Service
+from tests.integration.changing_table import STREAM_ON, create_things
 from tests.integration.worker_runs import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-VIEW = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
 
 
 @pytest.fixture
@@ -37,19 +36,7 @@ class Table:
         self._url = service.endpoint_url
         self._value = 0
         self._file = folder / "changes.jsonl"
-        self._client.create_table(
-            TableName="things",
-            AttributeDefinitions=[
-                {"AttributeName": "id", "AttributeType": "S"},
-                {"AttributeName": "place", "AttributeType": "N"},
-            ],
-            KeySchema=[
-                {"AttributeName": "id", "KeyType": "HASH"},
-                {"AttributeName": "place", "KeyType": "RANGE"},
-            ],
-            BillingMode="PAY_PER_REQUEST",
-            StreamSpecification=VIEW,
-        )
+        create_things(self._client, "things")
 
     def write(self, count: int) -> None:
         for _ in range(count):
@@ -63,7 +50,7 @@ class Table:
         off = {"StreamEnabled": False}
         self._client.update_table(TableName="things", StreamSpecification=off)
         time.sleep(0.01)  # two streams of one millisecond would have one name
-        self._client.update_table(TableName="things", StreamSpecification=VIEW)
+        self._client.update_table(TableName="things", StreamSpecification=STREAM_ON)
 
     def consume(self) -> subprocess.Popen[bytes]:
         arguments = [
