@@ -16,7 +16,7 @@ from tests.simulation.world import Outcome, shrink, simulate
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("only", nargs="?", type=int, metavar="SEED", help="replay only this one")
     parser.add_argument("--seeds", type=int, default=300, help="how many seeds to run")
     parser.add_argument("--first", type=int, default=0, help="the first of them")

@@ -70,11 +70,16 @@ class Judgement:
             raise WentBack(f"{old.shard_id}, though {old.lease_owner} was well")
 
     def gap_found(self, found: GapFound) -> None:
-        """A pipeline goes on after a gap; it comes on record by and by."""
+        """A pipeline goes on after a gap; it comes on record by and by.
+
+        One that was started for a stream which was deleted since may be right: what nobody read
+        there is lost. Its row goes with that stream.
+        """
         stream, shard_id = self._world.streams[found.key.stream_name], found.key.shard_id
-        if stream.created_at is not None:
-            self._judge_gap(stream, stream.named_at(shard_id, stream.created_at), found.text)
-            self._owed.add((stream.name, shard_id, stream.created_at))
+        created_at = self._world.table.created_at[found.key]
+        if created_at == stream.created_at:
+            self._judge_gap(stream, stream.named_at(shard_id, created_at), found.text)
+            self._owed.add((stream.name, shard_id, created_at))
 
     def _judge_row_with_gap(self, new: LeaseRow) -> None:
         stream = self._world.streams[new.stream_name]
@@ -147,8 +152,19 @@ class Judgement:
 
     # --- once nothing fails any more --------------------------------------------------------
 
-    def unsettled(self, stream: SimStream) -> str:
-        """Return what is not as it should be; empty if everything is."""
+    def unsettled(self) -> str:
+        """Return what is not as it should be; empty if everything is.
+
+        What is lost is counted last: each stream has excused by then what nobody has room for.
+        """
+        for stream in self._world.streams.values():
+            trouble = self._unsettled_leases(stream)
+            if trouble:
+                return trouble
+        verdict = self._world.history.checker.verdict()
+        return f"{verdict.lost} not delivered: {verdict.examples[-1]}" if verdict.lost else ""
+
+    def _unsettled_leases(self, stream: SimStream) -> str:
         world, state = self._world, stream.state
         rows = world.table.rows_of((APP, stream.name))
         workers = [w for w in world.workers if w.up and not w.leaving]
@@ -180,19 +196,16 @@ class Judgement:
                 return f"{shard.id} is halted: {lease.halted}"
             elif lease.lease_owner not in live:
                 idle.append(shard.id)
-            elif shard.closed is not None and not full:
+            elif shard.closed is not None:
                 return f"{shard.id} is closed and not completed: {lease}"
-            elif not full and not self._acknowledged(stream, shard.id, lease):
+            elif not self._acknowledged(stream, shard.id, lease):
                 return f"{shard.id} is not acknowledged to its last record: {lease}"
         said = [w.coordinators[stream.name].state.unowned for w in workers]
-        if full:
-            return self._when_full(idle, said)
+        if full and idle:
+            return self._when_full(stream, idle, said)
         if any(said):
             return f"says that shards have no owner, but there is room: {said}"
-        if idle:
-            return f"{idle} have no owner that lives: {rows[idle[0]]}"
-        verdict = world.history.checker.verdict()
-        return f"{verdict.lost} not delivered: {verdict.examples[-1]}" if verdict.lost else ""
+        return f"{idle} have no owner that lives: {rows[idle[0]]}" if idle else ""
 
     def _acknowledged(self, stream: SimStream, shard_id: str, row: LeaseRow) -> bool:
         state = stream.state
@@ -203,9 +216,9 @@ class Judgement:
             return isinstance(self._world.knobs.start, Latest)  # nothing came after the start
         return int(row.checkpoint.sequence.text) >= last
 
-    def _when_full(self, idle: list[str], said: list[int]) -> str:
+    def _when_full(self, stream: SimStream, idle: list[str], said: list[int]) -> str:
         """Workers at their capacity leave shards without an owner, and say so: no loss."""
-        if idle and not all(said):
+        if not all(said):
             return f"shards without an owner, and not everybody says so: {said}"
-        self._world.excuse_all()
+        stream.excuse_unowned(idle)
         return ""

@@ -162,6 +162,15 @@ class SimStream:
             kept = (n for s, n, arrived in self._written if s == name and arrived > until)
             self._history.add(Excused(name, before=next(kept, None)))
 
+    def excuse_unowned(self, shard_ids: list[str]) -> None:
+        """Excuse shards for which no worker has room, and their descendants: they stay unread."""
+        created_at = self.created_at
+        if created_at is not None:
+            unowned = {self.named_at(shard_id, created_at) for shard_id in shard_ids}
+            for name in self._parents:
+                if unowned & self._with_ancestors(name):
+                    self._history.add(Excused(name))
+
     def anything_expired(self, shard: str) -> bool:
         """Return true if a record of a shard or of its ancestors may have expired.
 

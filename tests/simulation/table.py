@@ -11,6 +11,7 @@ from tests.simulation.history import Checkpointed, Rewound
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
     from random import Random
 
     from shardline.core.leasing.rows import Header, Heartbeat, LeaseRow
@@ -47,6 +48,8 @@ class SimTable(MemoryLeaseTable):
         """Called when a gap is written into a row."""
         self.taken_at: dict[tuple[str, str], float] = {}
         """When each shard was taken last."""
+        self.created_at: dict[tuple[str, str, int], datetime] = {}
+        """When the stream was created for which a row has its epoch: by stream, shard and epoch."""
 
     # --- reads that lag ---------------------------------------------------------------------
 
@@ -83,6 +86,7 @@ class SimTable(MemoryLeaseTable):
         self._highest_epoch[key] = new.epoch
         if new.epoch > highest:
             self.taken_at[key[1:]] = self.now()
+            self.created_at[(*key[1:], new.epoch)] = new.stream_created_at
         if new.stream_created_at != self._streams[new.stream_name].created_at:
             return  # a worker that has not noticed yet that the stream was made again
         if stored is None:

@@ -23,7 +23,9 @@ QUICKLY_CAUGHT = (
 )  # fmt: skip
 """`make mutants` switches every bug on; these are caught by the first seeds."""
 
-FOUND = (4, 1069, 880000000391, 880000001218, 880000001418)
+FOUND = (
+    4, 1069, 880000000391, 880000001218, 880000001418, 326392817690, 326392817990,
+)  # fmt: skip
 """Seeds that failed once."""
 
 _REPLAY = """

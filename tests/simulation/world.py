@@ -16,7 +16,7 @@ from shardline.consumer.job import Job, LeasePlace, StreamSource
 from tests.simulation.calls import Calls, Network, Trouble
 from tests.simulation.clockwork import EPOCH, Clockwork, Machine
 from tests.simulation.faults import PEACEFUL, Fault, choose_faults, choose_handovers
-from tests.simulation.history import Delivered, Excused, History, ShardOpened
+from tests.simulation.history import Delivered, History
 from tests.simulation.judgement import Judgement
 from tests.simulation.knobs import choose_knobs, choose_more
 from tests.simulation.second_checker import Findings, check
@@ -197,12 +197,6 @@ class World:
         self.tell(f"{worker.name} has left")
         self.judgement.expect_successors(worker)
 
-    def excuse_all(self) -> None:
-        """Excuse what nobody has room for: it stays unread."""
-        for event in list(self.history.events):
-            if isinstance(event, ShardOpened):
-                self.history.add(Excused(event.shard))
-
     def _add_worker(self, start_at: float) -> None:
         number = len(self.workers)
         worker = SimWorker(number, "w" if self.knobs.one_name else f"w{number}", self)
@@ -347,7 +341,7 @@ class World:
         trouble = "never looked"
         while trouble and self.clockwork.now < end:
             self.clockwork.run_until(self.clockwork.now + lease / 2)
-            trouble = next(filter(None, map(self.judgement.unsettled, self.streams.values())), "")
+            trouble = self.judgement.unsettled()
         healed_after = (self.clockwork.now - began) / lease
         if trouble:
             raise Failed(f"not settled after {healed_after:.0f} lease times: {trouble}")
