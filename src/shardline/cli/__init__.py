@@ -5,10 +5,12 @@ from __future__ import annotations
 import typer
 
 from shardline.cli.consumers import deregister, list_consumers, register
+from shardline.cli.copy import copy
 from shardline.cli.dashboard import dashboard
 from shardline.cli.demo.command import demo
 from shardline.cli.doctor import doctor
 from shardline.cli.leases.command import ShowByDefault, release, reset, show
+from shardline.cli.leases.exchange import export_leases, import_leases
 from shardline.cli.letters.command import list_letters, redrive, show_letter
 from shardline.cli.local import local
 from shardline.cli.program import Program, example, program
@@ -26,6 +28,9 @@ app.command(
     epilog=example("shardline run billing:Billing --stream kinesis://orders --app billing")
 )(run)
 app.command(epilog=example("shardline tail kinesis://orders --since 10m"))(tail)
+app.command(epilog=example("shardline copy kinesis://orders kinesis://orders-test --since 1h"))(
+    copy
+)
 app.command(epilog=example("shardline shards kinesis://orders"))(shards)
 app.command(epilog=example(f"shardline dashboard --stream {_LEASED}"))(dashboard)
 app.command(epilog=example("shardline doctor --stream kinesis://orders"))(doctor)
@@ -35,10 +40,16 @@ leases = typer.Typer(cls=ShowByDefault, no_args_is_help=True, pretty_exceptions_
 leases.command(epilog=example(f"shardline leases {_LEASED}"))(show)
 leases.command(epilog=example(f"shardline leases release {_LEASED} --all --dry-run"))(release)
 leases.command(epilog=example(f"shardline leases reset {_LEASED} --all --to 2h --dry-run"))(reset)
+leases.command("export", epilog=example(f"shardline leases export {_LEASED} > leases.json"))(
+    export_leases
+)
+leases.command(
+    "import", epilog=example(f"shardline leases import {_LEASED} --from-kcl billing-kcl --dry-run")
+)(import_leases)
 app.add_typer(
     leases,
     name="leases",
-    help="Owners and checkpoints of the shards; release and reset.",
+    help="Owners and checkpoints of the shards; release, reset, export and import.",
     epilog=example(f"shardline leases {_LEASED}"),
 )
 

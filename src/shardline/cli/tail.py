@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from shardline.services.records import Record
     from shardline.streams.stream import Stream
 
-_QUIET_SECONDS = 2.0
-"""Without --follow, reading ends when nothing arrived for this long."""
-
 _PAUSE_SECONDS = 0.1
 
 
@@ -72,7 +69,9 @@ def tail(
     with open_stream(
         stream, position, region=region, endpoint_url=endpoint_url, profile=profile
     ) as records:
-        for record in _records(records, follow=follow):
+        for record in records_of(records, follow=follow):
+            if record is None:
+                continue
             if shard is not None and record.shard_id != shard:
                 continue
             if key is not None and not has_key(record, key):
@@ -83,16 +82,12 @@ def tail(
                 return
 
 
-def _records(stream: "Stream[Record]", *, follow: bool) -> "Iterator[Record]":
-    quiet_since = time.monotonic()
-    while True:
+def records_of(stream: "Stream[Record]", *, follow: bool) -> "Iterator[Record | None]":
+    """Yield records, and None at each pause; without `follow`, end at the tip of the stream."""
+    while follow or not stream.at_tip:
         record = next(stream)
-        if record is not None:
-            quiet_since = time.monotonic()
-            yield record
-        elif not follow and time.monotonic() - quiet_since > _QUIET_SECONDS:
-            return
-        else:
+        yield record
+        if record is None:
             time.sleep(_PAUSE_SECONDS)
 
 

@@ -131,6 +131,14 @@ class StreamMerger:
             if buffer.pending is None or buffer.pending.done():
                 buffer.close()
 
+    @property
+    def at_tip(self) -> bool:
+        """True if every shard was read to its tip, and none waits for a parent or to be listed."""
+        buffers = self._buffers
+        return not self._childless and all(
+            shard_id in buffers and buffers[shard_id].at_tip for shard_id in self.ledger.places
+        )
+
     # --- delivery -----------------------------------------------------------------------------
 
     def next_run(self) -> list[Any]:

@@ -297,6 +297,11 @@ class ShardBuffer:
         """End the time that other shards wait for this one."""
         self._waited_since = now - self._settings.patience_seconds
 
+    @property
+    def at_tip(self) -> bool:
+        """True if everything that the last read found at the tip of the shard was taken."""
+        return self._at_tip and self.empty and not self.ended
+
     def backlog(self, now: float) -> Backlog:
         """Return the records to merge, and whether other shards must wait for more of them."""
         # At its tip a shard holds up nobody until its next read is due.

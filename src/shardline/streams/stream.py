@@ -208,6 +208,14 @@ class Stream(Generic[R]):
         self._merger.heartbeat()
 
     @property
+    def at_tip(self) -> bool:
+        """True if every record was returned that the service had at the last read of each shard.
+
+        Kinesis says so itself. DynamoDB Streams does not: there, nothing came for some seconds.
+        """
+        return length_hint(self._rest) == 0 and self._merger.at_tip
+
+    @property
     def gaps(self) -> tuple[Gap, ...]:
         """The gaps that were accepted so far, with `on_gap="go_on"`."""
         return tuple(self._gaps)

@@ -10,7 +10,7 @@ from shardline.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from shardline.core.leasing.rows import LeaseRow
+    from shardline.core.leasing.rows import Header, LeaseRow
     from shardline.core.positions import Position
     from shardline.leases.port import LeaseTable
     from shardline.services.access import Access
@@ -112,3 +112,50 @@ def with_checkpoint(row: "LeaseRow", position: "Position") -> "LeaseRow":
         lag_ms=None,
         lease_count=row.lease_count + 1,
     )
+
+
+def write_leases(
+    table: "LeaseTable",
+    header: "Header",
+    rows: "Sequence[LeaseRow]",
+    *,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Print the rows of a new app, ask for confirmation, and write them, the header last.
+
+    Rows that are there as they should be are left alone, so that an import that was interrupted can
+    be repeated.
+    """
+    from shardline.cli.output import print_json
+    from shardline.observation.observation import read_all_rows
+    from shardline.observation.views import position_text
+
+    if dry_run:
+        present = {}
+    else:
+        table.prepare()
+        present = {
+            row.shard_id: row for row in read_all_rows(table, header.app_name, header.stream_name)
+        }
+        if table.read_header(header.app_name, header.stream_name) or any(
+            present.get(row.shard_id, row) != row for row in rows
+        ):
+            raise ConfigurationError(
+                f"{header.app_name!r} has leases in {table.address} already: "
+                "import under another --app, or move it with `shardline leases reset`"
+            )
+    lines = [f"start {row.shard_id} at {position_text(row.checkpoint)}" for row in rows]
+    if not as_json:
+        for line in lines:
+            typer.echo(("would " if dry_run else "") + line)
+    if not dry_run:
+        if not yes:
+            typer.confirm(f"Write {len(rows)} leases of {header.app_name!r}?", abort=True, err=True)
+        for row in rows:
+            if row.shard_id not in present:
+                table.swap_row(row, None)
+        table.create_header(header)
+    if as_json:
+        print_json({"done": not dry_run, "changes": lines, "left_alone": sorted(present)})

@@ -69,7 +69,7 @@ def show(
     access = Access(region=region, endpoint_url=endpoint_url, profile=profile)
     service = connect(stream, access)
     try:
-        with _open(app, lease_table, access, lease_endpoint_url) as table:
+        with open_table_of(app, lease_table, access, lease_endpoint_url) as table:
             observation = observe(service, stream, time.time(), table, app)
     finally:
         service.close()
@@ -110,7 +110,7 @@ def release(
     from shardline.services.access import Access
 
     access = Access(region=region, profile=profile)
-    with _open(app, lease_table, access, lease_endpoint_url) as table:
+    with open_table_of(app, lease_table, access, lease_endpoint_url) as table:
         selected = select_rows(table, app, stream, shards, everything)
         rows = [row for row in selected if row.lease_owner or row.halted]
         lines = [
@@ -156,9 +156,9 @@ def reset(
     from shardline.observation.views import position_text
     from shardline.services.access import Access
 
-    position = _position(to)
+    position = parse_lasting_position(to)
     access = Access(region=region, endpoint_url=endpoint_url, profile=profile)
-    with _open(app, lease_table, access, lease_endpoint_url) as table:
+    with open_table_of(app, lease_table, access, lease_endpoint_url) as table:
         selected = list(select_rows(table, app, stream, shards, everything))
         if not force:
             require_no_workers(table, selected)
@@ -181,18 +181,20 @@ def reset(
         )
 
 
-def _open(
+def open_table_of(
     app: str,
     address: str,
     access: "Access",
     endpoint_url: str | None,
 ) -> "AbstractContextManager[LeaseTable]":
+    """Open the lease table of an app, as the options name it."""
     from shardline.cli.leases.tables import open_lease_table
 
     return open_lease_table(app, address, access, endpoint_url)  # type: ignore[return-value]
 
 
-def _position(text: str) -> "Position":
+def parse_lasting_position(text: str) -> "Position":
+    """Return the position in a text; `latest` is refused, since it does not last."""
     from shardline.cli.since import parse_since
     from shardline.core.positions import TRIM_HORIZON, AtTime
 
