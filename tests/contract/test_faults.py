@@ -383,7 +383,8 @@ def test_the_children_of_a_table_s_shard_are_listed_without_the_others(world: Wo
     children = stream.list_children(parent.id)
     assert children
     assert {child.parents for child in children} == {(parent.id,)}
-    assert [request["ShardFilter"]["ShardId"] for request in asked] == [parent.id]
+    if stream._filters_children:  # an old botocore does not know the filter
+        assert [request["ShardFilter"]["ShardId"] for request in asked] == [parent.id]
 
 
 @pytest.mark.case("Y-06")

@@ -61,9 +61,9 @@ def _limited(gen: Any, wait_seconds: float) -> Generator[Any, Any, Any]:
     try:
         wanted = next(gen)
         while True:
-            ready = yield wanted
-            if not ready and time.monotonic() >= ends_at:
+            # Older drivers (3.2.7) report "ready" even if nothing came: only the clock counts.
+            wanted = gen.send((yield wanted))
+            if time.monotonic() >= ends_at:
                 raise _Silent
-            wanted = gen.send(ready)
     except StopIteration as stop:
         return stop.value

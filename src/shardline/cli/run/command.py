@@ -10,7 +10,7 @@ import typer
 from shardline.cli.options import EndpointUrl, Profile, Region
 from shardline.cli.program import ExitCode
 from shardline.cli.run.consumer import load_consumer
-from shardline.cli.run.report import SPARK_DIED, JsonLines, Prose, Report, is_spark_gone
+from shardline.cli.run.report import SPARK_DIED, Report, is_spark_gone
 from shardline.cli.run.signals import Signals, before_leaving, leave_at_once
 from shardline.errors import ConfigurationError
 
@@ -131,7 +131,7 @@ def run(
     The first signal lets the deliveries at hand end, checkpoints them and gives every lease back;
     a second one leaves at once, and they are repeated by whoever gets the shards.
     """
-    report: Report = JsonLines() if as_json else Prose()
+    report = Report(as_json=as_json)
     signals = Signals(report)
     loaded = load_consumer(consumer)
     start_workers = _start_in_spark if engine == "spark" else _starter_here()
