@@ -34,7 +34,7 @@ class Plan:
         from shardline.observation.observation import read_all_rows
         from shardline.services.addresses import parse_address
 
-        self._place, self._access, self._table = place, access, table
+        self._place, self._access, self._table, self._stream = place, access, table, stream
         self._app, self._stream_name = app, parse_address(stream).stream_name
         self._keys = keys
         self._rows = {row.shard_id: row for row in read_all_rows(table, app, self._stream_name)}
@@ -83,13 +83,15 @@ class Plan:
         from shardline.consumer.dead_letters import open_dead_letters
         from shardline.consumer.letters.held_shards import HeldShards
         from shardline.consumer.letters.redrive import Redrive
+        from shardline.tables.consumers import change_reader
 
+        change_of = change_reader(consumer, self._stream)
         box = open_dead_letters(self._place, self._access)
         try:
             with HeldShards(self._table, self._app, self._stream_name) as held:
                 held.take(self._shards)
                 result = Redrive(self._table, held, self._rows, box).run(
-                    self._read, self._keys, lambda: copy.deepcopy(consumer)
+                    self._read, self._keys, lambda: copy.deepcopy(consumer), change_of
                 )
         finally:
             box.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,10 +15,13 @@ from shardline.consumer.consumer import ShardBatch
 from shardline.consumer.letters.folder import FolderOfLetters
 from shardline.consumer.letters.letter import Origin
 from shardline.core.fences import Fence
+from shardline.core.leasing.rows import Header
+from shardline.core.positions import TRIM_HORIZON
 from shardline.leases.address import open_table
 from shardline.services.access import Access
 from tests.unit.consumer.letters.lease_rows import (
     APP,
+    CREATED,
     STREAM,
     after,
     lease_row,
@@ -26,7 +30,7 @@ from tests.unit.consumer.letters.lease_rows import (
     parked_keys,
     rows_of,
 )
-from tests.unit.consumer.shard_pages import page
+from tests.unit.consumer.shard_pages import changes, page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,6 +47,21 @@ class Billing(shardline.ShardConsumer):
                 raise ValueError("no such account")
             with open("processed", "a") as file:
                 file.write(f"{record.partition_key}{record.sequence_number} {batch.fence.epoch}\\n")
+"""
+
+
+TYPED = """
+import shardline
+
+class User(shardline.Model):
+    id: str = shardline.key()
+
+class Billing(shardline.ShardConsumer):
+    model = User
+
+    def process(self, batch):
+        with open("processed", "a") as file:
+            file.writelines(f"{change['new'].id}\\n" for change in batch.changes)
 """
 
 
@@ -126,6 +145,19 @@ def test_one_letter_is_shown_with_its_payload(desk: Desk) -> None:
     assert (values["payload"], values["key"], values["fence"]) == (13, "b", [4, 1])
     assert "no letter '99/0'" in desk.run("show", desk.place, "99/0", code=2)
     assert "several letters '0'" in desk.run("show", desk.place, "0", code=2)
+
+
+def test_redrive_gives_a_consumer_with_a_model_typed_changes(desk: Desk) -> None:
+    (desk.folder / "billing.py").write_text(TYPED)
+    stream = "dynamodb/users"
+    desk.table.create_header(Header(APP, stream, CREATED, TRIM_HORIZON))
+    desk.table.swap_row(replace(lease_row("s-1", after(100)), stream_name=stream), None)
+    box = FolderOfLetters(str(desk.folder / "letters"), Origin(APP, stream))
+    batch = ShardBatch("s-1", Fence(4, 1), changes('{"id":{"S":"ada"}}'))
+    box.write(batch, "ValueError: no such account", hash_key="id")
+    leased = ("--app", APP, "--lease-table", desk.address)
+    desk.run("redrive", desk.place, "billing:Billing", "--stream", "dynamodb://users", *leased, "-y")
+    assert desk.processed == ["ada"]
 
 
 @pytest.mark.case("R-01")
