@@ -22,11 +22,9 @@ The message of each is one line that says what happened and what to do about it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Final
 
 EXTRAS: Final = {
     "aiohttp": "local",

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import threading
-from pathlib import Path  # noqa: TC003 - typer reads it
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer

@@ -14,13 +14,12 @@ if TYPE_CHECKING:
 _WIDTH_WITHOUT_TERMINAL = 200
 
 
-def wide_console(*, stderr: bool = False) -> "Console":
+def wide_console() -> "Console":
     """Return a console that, into a file, truncates no line and writes no control codes."""
     from rich.console import Console
 
-    stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else _WIDTH_WITHOUT_TERMINAL
-    return Console(stderr=stderr, width=width, highlight=False, emoji=False, markup=False)
+    width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
+    return Console(width=width, highlight=False, emoji=False, markup=False)
 
 
 def print_json(value: object) -> None:

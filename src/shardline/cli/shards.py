@@ -1,6 +1,7 @@
 """`shardline shards`: the lineage as a tree."""
 
 import time
+from contextlib import closing
 from typing import Annotated
 
 import typer
@@ -41,12 +42,11 @@ def shards(
     from shardline.services.connection import connect
 
     access = Access(region=region, endpoint_url=endpoint_url, profile=profile)
-    service = connect(stream, access)
-    try:
-        with open_lease_table(app, lease_table, access, lease_endpoint_url) as table:
-            observation = observe(service, stream, time.time(), table, app)
-    finally:
-        service.close()
+    with (
+        closing(connect(stream, access)) as service,
+        open_lease_table(app, lease_table, access, lease_endpoint_url) as table,
+    ):
+        observation = observe(service, stream, time.time(), table, app)
     views = shard_views(observation)
     if as_json:
         print_json({"stream": stream, "app": app, "shards": views})

@@ -1,6 +1,7 @@
 """`shardline tail`: records as they arrive, in order."""
 
 import time
+from contextlib import closing
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -108,11 +109,8 @@ def _require_shard(address: str, shard_id: str, access: "Access") -> None:
     from shardline.errors import ShardNotFound
     from shardline.services.connection import connect
 
-    service = connect(address, access)
-    try:
+    with closing(connect(address, access)) as service:
         known = service.has_shard(shard_id)
-    finally:
-        service.close()
     if not known:
         raise ShardNotFound(
             f"{address} has no shard {shard_id!r}: `shardline shards {address}` lists them"

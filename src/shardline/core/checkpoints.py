@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from shardline.core.positions import (
     LATEST,
@@ -21,9 +22,6 @@ from shardline.core.positions import (
 )
 from shardline.core.shards import SequenceNumber
 from shardline.errors import InvalidPosition
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Json: TypeAlias = str | int | float | bool | list["Json"] | dict[str, "Json"] | None
 

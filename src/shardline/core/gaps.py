@@ -19,16 +19,13 @@ hold.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from shardline.core.positions import After, AtTime, Latest, Position, ShardEnd, TrimHorizon
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime
 
 MARGIN: Final = timedelta(minutes=1)
 """Arrival times are approximate, so that a loss is looked for this much early."""

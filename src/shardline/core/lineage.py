@@ -7,16 +7,13 @@ listing is not gone, and missing from our records is not drained either.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from shardline.core.shards import HASH_SPACE_END, HashRange, Shard
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from collections.abc import Set as AbstractSet
 
 
 class State(Enum):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from shardline.core.checkpoints import (
     VERSION,
@@ -24,9 +25,6 @@ from shardline.core.shard_sets import pack_ids, unpack_ids
 from shardline.core.shards import SequenceNumber
 from shardline.core.table_progress import TableProgress
 from shardline.errors import InvalidPosition
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 KIND: Final = "offset"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

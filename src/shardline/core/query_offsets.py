@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from shardline.core.checkpoints import VERSION, damage_named, read_document
 from shardline.core.offsets import KIND, Offset
 from shardline.errors import InvalidPosition
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 SEVERAL: Final = "offsets"
 """The kind of the document that holds the offsets of several streams."""

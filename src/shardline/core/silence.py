@@ -8,11 +8,8 @@ given up for it.
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 SILENCE: Final = timedelta(seconds=30)
 WHOLE_MINUTE: Final = timedelta(minutes=1)

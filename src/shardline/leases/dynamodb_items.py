@@ -9,10 +9,11 @@ that an older release did not write has its default.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from datetime import datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
@@ -20,9 +21,6 @@ from shardline.core.leasing.parked_keys import ParkedKey
 from shardline.core.leasing.rows import Header, Heartbeat, LeaseRow
 from shardline.core.leasing.runs import Run
 from shardline.leases.port import position_from_text, position_to_text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Item = dict[str, Any]
 

@@ -6,12 +6,25 @@ own, so that none waits for another; the state is changed only between their cal
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 from shardline.core.leasing import events as e
-from shardline.core.leasing.instructions import Bump, Finish, Instruction, Start, Stop
+from shardline.core.leasing.instructions import (
+    Bump,
+    Create,
+    Delete,
+    Finish,
+    Forget,
+    Instruction,
+    Release,
+    Renew,
+    Save,
+    Start,
+    Stop,
+    Take,
+)
 from shardline.leases.port import Conflict, TableUnavailable
-from shardline.leases.writes import write_of
 
 if TYPE_CHECKING:
     from collections import deque
@@ -128,7 +141,7 @@ class Member:
         sent_at = self.clock()
         header: Header | None = None
         try:
-            answer = yield write_of(instruction, self.table, self.state.header)
+            answer = yield _write_of(instruction, self.table, self.state.header)
             header = answer if isinstance(instruction, Bump) else None
         except Conflict as conflict:
             self.handle(e.WriteRefused(instruction, conflict.current))
@@ -137,3 +150,24 @@ class Member:
             raise
         else:
             self.handle(e.WriteDone(instruction, sent_at, header))
+
+
+def _write_of(
+    instruction: Instruction, table: LeaseTable, header: Header | None
+) -> Callable[[], Any]:
+    """Return the call that carries an instruction out; it is not made yet."""
+    match instruction:
+        case Create(new, expected) | Take(new, expected):
+            return partial(table.swap_row, new, expected)
+        case Save(new, expected) | Release(new, expected):
+            return partial(table.swap_row, new, expected)
+        case Renew(beat, stored):
+            return partial(table.swap_heartbeat, beat, stored)
+        case Delete(row):
+            return partial(table.delete_row, row)
+        case Forget(dead):
+            return partial(table.delete_heartbeat, dead)
+        case Bump(settled) if header is not None:
+            return partial(table.bump, header, settled=settled)
+        case _:
+            raise TypeError(f"not a write: {instruction}")

@@ -17,18 +17,15 @@ attempt with what the first one wrote.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from shardline.core.checkpoints import position_from_text, position_to_text
 from shardline.core.leasing.parked_keys import ParkedKey
 from shardline.core.leasing.rows import Header, Heartbeat, LeaseRow
 from shardline.core.leasing.runs import Run
 from shardline.errors import ShardlineError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
 
 __all__ = [
     "Conflict", "Header", "Heartbeat", "LeaseRow", "LeaseTable", "ParkedKey", "RowPage", "Run",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -13,9 +14,6 @@ from shardline.core.leasing.parked_keys import ParkedKey
 from shardline.core.leasing.rows import Header, Heartbeat, LeaseRow
 from shardline.core.leasing.runs import Run
 from shardline.leases.port import position_from_text, position_to_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 VERSION: Final = 1
 """Columns are added under the same version: an older release reads what it knows."""

@@ -8,11 +8,9 @@ own name was made to point here (DNS rebinding), its name as Host.
 from __future__ import annotations
 
 import ipaddress
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final
 from urllib.parse import urlsplit
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _WILDCARDS: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound
 

@@ -12,7 +12,7 @@ POST /_shardline/dynamodb/<operation> an operation of `Tables`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from aiohttp import web
@@ -66,9 +66,6 @@ class _NoParameters(msgspec.Struct, forbid_unknown_fields=True):
     pass
 
 
-Parameters = TypeVar("Parameters", bound=msgspec.Struct)
-
-
 class Control:
     """Request handler of the control API."""
 
@@ -109,22 +106,22 @@ class Control:
         faults, limits = self._account.faults, self._account.limits
         match path.split("/"):
             case ["clock", "advance"]:
-                self._clock.advance(_parse(request, _Advance).seconds)
+                self._clock.advance(msgspec.convert(request, _Advance).seconds)
                 if self._journal is not None:
                     self._journal.append(self._clock.now_ms(), CLOCK, None)
                 return {"now_ms": self._clock.now_ms()}
             case ["faults", "add"]:
-                faults.add(**msgspec.structs.asdict(_parse(request, _FaultRequest)))
+                faults.add(**msgspec.structs.asdict(msgspec.convert(request, _FaultRequest)))
             case ["faults", "release"]:
-                _parse(request, _NoParameters)
+                msgspec.convert(request, _NoParameters)
                 faults.release()
             case ["faults", "clear"]:
-                _parse(request, _NoParameters)
+                msgspec.convert(request, _NoParameters)
                 faults.clear()
             case ["limits"]:
-                limits.enabled = _parse(request, _LimitsRequest).enabled
+                limits.enabled = msgspec.convert(request, _LimitsRequest).enabled
             case ["settings"]:
-                changes = msgspec.structs.asdict(_parse(request, _SettingsRequest))
+                changes = msgspec.structs.asdict(msgspec.convert(request, _SettingsRequest))
                 for name, value in changes.items():
                     if value is not None:
                         setattr(self._account.settings, name, value)
@@ -135,10 +132,6 @@ class Control:
             case _:
                 raise Refusal("UnknownOperationException", "there is no such control call")
         return {}
-
-
-def _parse(request: dict[str, Any], kind: type[Parameters]) -> Parameters:
-    return msgspec.convert(request, kind)
 
 
 def _failure(status: int, message: str) -> web.Response:

@@ -7,18 +7,16 @@ import logging
 import os
 import sqlite3
 import threading
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from shardline.errors import ConfigurationError
 from shardline.local.refusals import Refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-    from pathlib import Path
 
 _logger = logging.getLogger(__name__)
 

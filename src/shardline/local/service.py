@@ -34,7 +34,6 @@ from shardline.local.whole_answers import repeat_cut_answers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from types import TracebackType
 
     from botocore.config import Config
 
@@ -170,12 +169,7 @@ class Service:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.stop()
 
     def _open_journal(self, path: Path) -> Journal:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from shardline.local.refusals import Refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _HEADER_PARTS: Final = ("Credential", "Signature", "SignedHeaders")
 _QUERY_PARTS: Final = (

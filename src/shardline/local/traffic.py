@@ -7,19 +7,16 @@ known; the answers of the service give the shard of each record.
 from __future__ import annotations
 
 import json
+import random
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
 from shardline.core.promise import PromiseChecker, RecordRef
 from shardline.core.shards import HASH_SPACE_END
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Sequence
-
 
 _ATTEMPTS: Final = 10
 _PAUSE_SECONDS: Final = 0.2

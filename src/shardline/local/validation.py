@@ -9,13 +9,11 @@ from __future__ import annotations
 import binascii
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from shardline.local.refusals import Refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _MAX_VIOLATIONS: Final = 10
 _LIST: Final = "Start of list found where not expected"

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from shardline.consumer.dead_letters import folder_of, parse_place
 from shardline.consumer.letters.folder import SUFFIX, lines_in
@@ -22,9 +23,6 @@ from shardline.services.calls import Calls, Patience
 from shardline.services.connection import connect
 from shardline.services.cursor import ShardCursor
 from shardline.services.pace import ShardPace
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 SHOWN: Final = 50
 _TAIL_BYTES: Final = 4 * 1024 * 1024

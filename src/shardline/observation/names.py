@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final
 
 from shardline.core.leasing.rows import worker_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _NAMED: Final = 3
 _ATTEMPT_AND_UUID: Final = 2

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
+from collections.abc import Hashable
+from typing import Final
 
 _KINDS_BEFORE_CLEANUP: Final = 64
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from shardline.services.clock import boot_seconds
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _TOLERANCE_SECONDS: Final = 300.0
 

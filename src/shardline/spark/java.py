@@ -8,13 +8,11 @@ import os
 import re
 import shlex
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from shardline.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 OLDEST_JAVA: Final = 17
 """Spark 4 runs on Java 17 and newer."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from shardline.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 KINESIS: Final = "kinesis"
 DYNAMODB_STREAMS: Final = "dynamodb-streams"

@@ -10,15 +10,14 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 if sys.platform != "win32":
     import fcntl
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _PREFIX: Final = "shardline-spark-"
 _LOCK: Final = "lock"

@@ -31,14 +31,12 @@ from shardline.streams.ledger import Ledger
 from shardline.streams.merger import StreamMerger
 from shardline.streams.shard_buffer import ReadSettings
 from shardline.streams.successors import StreamSuccession
-from shardline.streams.threads import in_thread
 from shardline.streams.tokens import from_token, parse_start, to_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from concurrent.futures import Executor
     from datetime import datetime
-    from types import TracebackType
 
     from shardline.core.gaps import Gap
     from shardline.services.pace import Quota
@@ -155,7 +153,7 @@ class Stream(Generic[R]):
             if record is not None:
                 return record
             try:
-                await in_thread(self._read_run)
+                await _in_thread(self._read_run)
             except Exception:
                 if self._closed.is_set():
                     break
@@ -231,23 +229,13 @@ class Stream(Generic[R]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -382,4 +370,17 @@ def open_stream(
         return Stream(service, position, successor_of=succession.successor_of, **options)
     except BaseException:
         service.close()
+        raise
+
+
+async def _in_thread(call: Callable[[], None]) -> None:
+    """Make a call in a thread. If the task is cancelled, the call ends first.
+
+    So a cancelled task leaves nothing behind that still uses the stream.
+    """
+    running = asyncio.ensure_future(asyncio.to_thread(call))
+    try:
+        await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
         raise

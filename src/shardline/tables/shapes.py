@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import types
+from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
 from functools import cached_property
 from typing import (
-    TYPE_CHECKING,
     Annotated,
     Any,
     Final,
@@ -29,9 +29,6 @@ from pydantic_core import PydanticSerializationError
 from shardline.core.positions import plain_time
 from shardline.errors import ConfigurationError, ItemMismatch
 from shardline.tables.items import Attribute, decode, encode
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 T = TypeVar("T")
 

@@ -13,7 +13,6 @@ from shardline.cli.output import print_json_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
     from shardline.cli.demo.outcome import Outcome
     from shardline.observation.snapshot import Event
@@ -24,12 +23,7 @@ class Screen(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: "TracebackType | None",
-    ) -> None: ...
+    def __exit__(self, *_error: object) -> None: ...
 
     def show(self, picture: Picture) -> None:
         """Show what is so now, or what is new since the last time."""

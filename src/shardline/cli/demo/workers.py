@@ -5,17 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from shardline.cli.demo.recorder import HANG_VARIABLE, LOG_VARIABLE
 from shardline.core.fences import Fence
 from shardline.core.promise import PromiseChecker, RecordRef
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @dataclass

@@ -1,5 +1,6 @@
 """Changes to lease rows by hand: which rows, the confirmation, and what is refused."""
 
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,11 +21,8 @@ def listed_shard_ids(stream: str, access: "Access") -> frozenset[str]:
     """Return the ids of the shards that the stream lists."""
     from shardline.services.connection import connect
 
-    service = connect(stream, access)
-    try:
+    with closing(connect(stream, access)) as service:
         return frozenset(shard.id for shard in service.list_shards())
-    finally:
-        service.close()
 
 
 def select_rows(

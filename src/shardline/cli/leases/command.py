@@ -1,6 +1,7 @@
 """`shardline leases`: owners and checkpoints; release and reset, after a confirmation."""
 
 import time
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,10 +19,14 @@ from shardline.cli.options import (
 from shardline.errors import ConfigurationError, InvalidPosition
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
+
+    from rich.console import Console
 
     from shardline.core.positions import Position
     from shardline.leases.port import LeaseTable
+    from shardline.observation.snapshot import ShardView, WorkerView
     from shardline.services.access import Access
 
 AppName = Annotated[str, typer.Option("--app", help="The application whose leases these are.")]
@@ -67,12 +72,11 @@ def show(
     from shardline.services.connection import connect
 
     access = Access(region=region, endpoint_url=endpoint_url, profile=profile)
-    service = connect(stream, access)
-    try:
-        with open_table_of(app, lease_table, access, lease_endpoint_url) as table:
-            observation = observe(service, stream, time.time(), table, app)
-    finally:
-        service.close()
+    with (
+        closing(connect(stream, access)) as service,
+        open_table_of(app, lease_table, access, lease_endpoint_url) as table,
+    ):
+        observation = observe(service, stream, time.time(), table, app)
     views = [view for view in shard_views(observation) if view.epoch is not None]
     workers = worker_views(observation, views, {})
     if as_json:
@@ -82,9 +86,7 @@ def show(
         raise ConfigurationError(
             f"{lease_table} holds no leases of {app!r} on {stream}: check --app, or has it run yet?"
         )
-    from shardline.cli.leases.rows import render
-
-    render(views, workers, wide_console())
+    _render(views, workers, wide_console())
 
 
 def release(
@@ -206,3 +208,37 @@ def parse_lasting_position(text: str) -> "Position":
             "latest is a different position at every start: pass a time, such as 1s"
         )
     return TRIM_HORIZON
+
+
+def _render(
+    views: "Sequence[ShardView]", workers: "Sequence[WorkerView]", console: "Console"
+) -> None:
+    """Print the leases, then the workers."""
+    from rich.table import Table
+
+    from shardline.cli.output import duration, printable
+    from shardline.observation.names import short_worker_name
+
+    leases = Table(box=None, pad_edge=False, header_style="bold")
+    for header in ("SHARD", "STATE", "OWNER", "EPOCH", "LAG", "CHECKPOINT"):
+        right = header in {"EPOCH", "LAG"}
+        leases.add_column(header, justify="right" if right else "left", no_wrap=True)
+    for view in views:
+        leases.add_row(
+            printable(view.id),
+            view.state,
+            printable(short_worker_name(view.owner)) if view.owner else "–",
+            str(view.epoch),
+            duration(view.lag_seconds),
+            printable(view.checkpoint or "–"),
+        )
+    console.print(leases)
+    for view in views:
+        if view.halted:
+            console.print(f"{printable(view.id)} is halted: {printable(view.halted)}")
+    for worker in workers:
+        leaving = ", leaving" if worker.leaving else ""
+        known = worker.lag_seconds is not None
+        lag = f", lag {duration(worker.lag_seconds)}" if known else ""
+        leases_held = "1 lease" if worker.held == 1 else f"{worker.held} leases"
+        console.print(f"{printable(worker.name)}: {leases_held}{lag}{leaving}")

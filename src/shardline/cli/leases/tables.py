@@ -1,6 +1,6 @@
 """The lease table that `--app` and `--lease-table` name."""
 
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,8 +41,5 @@ def open_lease_table(
         raise ConfigurationError(
             f"there is no file {file}: check --lease-table, or has {app!r} not run yet?"
         )
-    table = open_table(address, replace(access, endpoint_url=endpoint_url))
-    try:
+    with closing(open_table(address, replace(access, endpoint_url=endpoint_url))) as table:
         yield table
-    finally:
-        table.close()

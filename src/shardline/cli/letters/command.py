@@ -1,5 +1,6 @@
 """`shardline letters`: list what consumers could not process, show one, and process them again."""
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -121,8 +122,5 @@ def redrive(
 def _read(place: str, access: "Access") -> "Assembly":
     from shardline.observation.dead_letter_reader import open_letters
 
-    reader = open_letters(place, access)
-    try:
+    with closing(open_letters(place, access)) as reader:
         return reader.read_all()
-    finally:
-        reader.close()

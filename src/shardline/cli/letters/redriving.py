@@ -1,6 +1,7 @@
 """What `shardline letters redrive` would do, and doing it."""
 
 import copy
+from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -86,15 +87,14 @@ class Plan:
         from shardline.tables.consumers import change_reader
 
         change_of = change_reader(consumer, self._stream)
-        box = open_dead_letters(self._place, self._access)
-        try:
-            with HeldShards(self._table, self._app, self._stream_name) as held:
-                held.take(self._shards)
-                result = Redrive(self._table, held, self._rows, box).run(
-                    self._read, self._keys, lambda: copy.deepcopy(consumer), change_of
-                )
-        finally:
-            box.close()
+        with (
+            closing(open_dead_letters(self._place, self._access)) as box,
+            HeldShards(self._table, self._app, self._stream_name) as held,
+        ):
+            held.take(self._shards)
+            result = Redrive(self._table, held, self._rows, box).run(
+                self._read, self._keys, lambda: copy.deepcopy(consumer), change_of
+            )
         if as_json:
             values = asdict(result) | {
                 "unparked": sorted(result.unparked),
@@ -123,10 +123,7 @@ class Plan:
     def _read(self) -> "Sequence[Letter]":
         from shardline.observation.dead_letter_reader import open_letters
 
-        reader = open_letters(self._place, self._access)
-        try:
+        with closing(open_letters(self._place, self._access)) as reader:
             letters = reader.read_all().letters()
-        finally:
-            reader.close()
         mine = (self._app, self._stream_name)
         return [letter for letter in letters if (letter.app, letter.stream) == mine]

@@ -2,6 +2,7 @@
 
 import os
 import socket
+from contextlib import closing
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -30,19 +31,13 @@ def require_stream(source: "StreamSource") -> None:
     """Refuse a stream that is not there, or that these credentials may not see."""
     from shardline.services.connection import connect
 
-    service = connect(source.address, source.access)
-    try:
+    with closing(connect(source.address, source.access)) as service:
         service.describe()
-    finally:
-        service.close()
 
 
 def require_table(leases: "LeasePlace") -> None:
     """Refuse a lease table that cannot be reached; one that is missing is created here."""
     from shardline.leases.address import open_table
 
-    table = open_table(leases.address, leases.access)
-    try:
+    with closing(open_table(leases.address, leases.access)) as table:
         table.prepare()
-    finally:
-        table.close()

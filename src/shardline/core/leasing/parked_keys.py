@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+from typing import Final
 
 MOST_PARKED_KEYS: Final = 1_000
 """Of one shard. A shard with more is halted: its consumer fails on almost everything."""

@@ -9,13 +9,11 @@ read again. Rows of runs and of parked keys are in `runs` and `parked_keys`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from datetime import datetime
+from typing import Final
 
 from shardline.core.checkpoints import further
 from shardline.core.positions import SHARD_END, TRIM_HORIZON, Position
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 EPOCHS_PER_MOVE: Final = 10**6
 """A row is created with the epoch `moves` times this: above every epoch of an earlier such row."""

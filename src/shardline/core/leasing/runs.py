@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import Enum
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
+from typing import Final
 
 _KEPT: Final = timedelta(days=3)
 """A row is kept for this long at least: a task that starts late finds that its run has ended."""

@@ -22,8 +22,10 @@ The rules:
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator
+from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from shardline.core.leasing import events as e
 from shardline.core.leasing.cleanup import clean
@@ -59,10 +61,6 @@ from shardline.core.leasing.saves import Saves, too_many_starts
 from shardline.core.leasing.startup_limits import StartupLimits
 from shardline.core.leasing.times import LeaseTimes
 from shardline.core.leasing.worker_calls import WorkerCalls
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-    from datetime import datetime
 
 __all__ = ["Held", "LeaseState", "LeaseTimes"]
 

@@ -8,10 +8,8 @@ position for each key, however long the repeat is and however many writers overl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
+from typing import Generic, TypeVar
 
 Place = TypeVar("Place", int, tuple[int, ...])
 

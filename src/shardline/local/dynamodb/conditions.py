@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from shardline.local.dynamodb.paths import read
 from shardline.local.dynamodb.syntax import (
@@ -29,9 +30,6 @@ from shardline.local.dynamodb.values import (
     kind_of,
     order_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _OPERANDS: Final = {
     "attribute_exists": 1,

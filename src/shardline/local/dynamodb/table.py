@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -20,9 +21,6 @@ from shardline.local.dynamodb.values import (
     order_of,
     size_of_item,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Key = tuple[str, Any]
 """An item's identity: its hash key as text, and what orders its range key."""

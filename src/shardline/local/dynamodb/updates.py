@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from decimal import Context, Decimal
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from shardline.local.dynamodb.paths import check_overlaps, read, remove, write
 from shardline.local.dynamodb.syntax import (
@@ -16,9 +17,6 @@ from shardline.local.dynamodb.syntax import (
     Placeholder,
 )
 from shardline.local.dynamodb.values import Item, Value, invalid, kind_of, normalize, number
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _EXACT: Final = Context(prec=400)
 _SETS: Final = frozenset({"SS", "NS", "BS"})

@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from binascii import Error as Base64Error
+from collections.abc import Callable, Mapping
 from decimal import Context, Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from shardline.local.refusals import Refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 Value = dict[str, Any]
 """One value: `{"S": "text"}`. Binary data stays base64 text, as it travels."""

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from datetime import datetime
+from typing import Any, Final, Literal
 
 import msgspec
 
 from shardline.local.refusals import Refusal
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 DIGITS: Final = 21
 """Sequence numbers are padded to this many digits; the SDK refuses shorter ones."""

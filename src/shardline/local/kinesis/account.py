@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shardline.local.faults import Faults
 from shardline.local.kinesis.shards import ShardLog, shard_id_of
@@ -18,9 +19,6 @@ from shardline.local.kinesis.streams import (
 from shardline.local.limits import Limits
 from shardline.local.refusals import Refusal
 from shardline.local.settings import Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @dataclass
@@ -109,7 +107,7 @@ class Account:
         stream.status = "DELETING"
         stream.deleted_ms = now_ms + self.settings.status_delay_ms
 
-    def change(self, stream: Stream, now_ms: int, effect: Callable[[int], None]) -> None:
+    def change(self, stream: Stream, now_ms: int, effect: Callable[[int], object]) -> None:
         """Apply an effect to an ACTIVE stream after the status delay."""
         stream.require_active()
         stream.schedule("UPDATING", now_ms + self.settings.status_delay_ms, effect)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from shardline.services.wire import cbor
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class _Record(msgspec.Struct, rename="pascal"):

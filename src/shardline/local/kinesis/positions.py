@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from shardline.local.kinesis.sequences import parse_sequence
 from shardline.local.kinesis.shards import shard_id_of
 from shardline.local.kinesis.streams import ACCOUNT_ID
-from shardline.local.parameters import time_ms
 from shardline.local.refusals import Refusal
 
 if TYPE_CHECKING:
@@ -87,3 +86,9 @@ def _sequence_tick(stream: Stream, shard: ShardLog, sequence: str, operation: st
             "InvalidArgumentException", f"{invalid} because it did not come from this stream."
         )
     return parts.tick
+
+
+def time_ms(seconds: float) -> int:
+    """Return a timestamp in seconds since 1970, rounded up to milliseconds."""
+    microseconds = round(seconds * 1_000_000)
+    return -(-microseconds // 1000)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from shardline.core.shards import hash_key_of
+from shardline.core.shards import HASH_SPACE_END, hash_key_of
 from shardline.local.kinesis.account import requested_name
 from shardline.local.kinesis.cbor import page_as_cbor, record_as_cbor
 from shardline.local.kinesis.listing import child_descriptions
@@ -23,7 +23,6 @@ from shardline.local.kinesis.tokens import (
     token_text,
 )
 from shardline.local.limits import exceeded
-from shardline.local.parameters import explicit_hash_key
 from shardline.local.refusals import Refusal
 from shardline.local.validation import blob_size
 
@@ -101,8 +100,19 @@ def _check_entry(record: dict[str, Any], stream: Stream, path: str) -> _Entry:
             f"Member must have length less than or equal to {stream.max_record_kib * _KIB}",
         )
     explicit: str | None = record.get("ExplicitHashKey")
-    hash_key = hash_key_of(partition_key) if explicit is None else explicit_hash_key(explicit)
+    hash_key = hash_key_of(partition_key) if explicit is None else _explicit_hash_key(explicit)
     return _Entry(data, partition_key, hash_key, size_bytes)
+
+
+def _explicit_hash_key(value: str) -> int:
+    """Return the value of an ExplicitHashKey, or raise `Refusal`."""
+    if int(value) > HASH_SPACE_END:
+        raise Refusal(
+            "InvalidArgumentException",
+            "Invalid ExplicitHashKey. ExplicitHashKey must be in the range: [0, 2^128-1]. "
+            f"Specified value was {value}",
+        )
+    return int(value)
 
 
 def _precedes(sequence: str, stream: Stream) -> bool:

@@ -27,7 +27,7 @@ def split_shard(account: Account, request: dict[str, Any], now_ms: int) -> None:
             f"EndingHashKey {shard.hash_range.end}.",
         )
     account.require_room(1, now_ms)
-    account.change(stream, now_ms, lambda due_ms: _split(stream, shard, new_start, due_ms))
+    account.change(stream, now_ms, lambda due_ms: stream.split(shard, new_start, due_ms))
 
 
 def merge_shards(account: Account, request: dict[str, Any], now_ms: int) -> None:
@@ -40,7 +40,7 @@ def merge_shards(account: Account, request: dict[str, Any], now_ms: int) -> None
             f"Shards {shard.id} and {adjacent.id} in stream {stream.name} under account "
             f"{ACCOUNT_ID} are not an adjacent pair of shards eligible for merging",
         )
-    account.change(stream, now_ms, lambda due_ms: _merge(stream, shard, adjacent, due_ms))
+    account.change(stream, now_ms, lambda due_ms: stream.merge(shard, adjacent, due_ms))
 
 
 def update_shard_count(account: Account, request: dict[str, Any], now_ms: int) -> dict[str, Any]:
@@ -75,14 +75,6 @@ def scale_uniformly(stream: Stream, target: int, now_ms: int) -> None:
         shard = stream.shard_for(hash_range.start)
         while shard.hash_range.end < hash_range.end:
             shard = stream.merge(shard, stream.shard_for(shard.hash_range.end + 1), now_ms)
-
-
-def _split(stream: Stream, shard: ShardLog, new_start: int, now_ms: int) -> None:
-    stream.split(shard, new_start, now_ms)
-
-
-def _merge(stream: Stream, shard: ShardLog, adjacent: ShardLog, now_ms: int) -> None:
-    stream.merge(shard, adjacent, now_ms)
 
 
 def _open_shards(

@@ -59,7 +59,7 @@ class Stream:
         self._swept_ms = 0
         self._open: list[ShardLog] = []
         self._open_starts: list[int] = []
-        self._due: tuple[int, Callable[[int], None]] | None = None
+        self._due: tuple[int, Callable[[int], object]] | None = None
         self._first_shards = shard_count
         self.schedule("CREATING", active_ms, lambda now: self._open_roots(shard_count, now))
 
@@ -79,7 +79,7 @@ class Stream:
             for shard in self.shards:
                 shard.trim(self.horizon_ms)
 
-    def schedule(self, status: Status, due_ms: int, effect: Callable[[int], None]) -> None:
+    def schedule(self, status: Status, due_ms: int, effect: Callable[[int], object]) -> None:
         """Set a status until a time, at which the effect applies and the stream becomes ACTIVE."""
         self.status = status
         self._due = (due_ms, effect)

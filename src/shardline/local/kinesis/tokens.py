@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
 from shardline.local.refusals import Refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ITERATOR_LIFE_MS: Final = 300_000
 PAGE_LIFE_MS: Final = 300_000

@@ -19,7 +19,6 @@ from shardline.services.steps import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from types import TracebackType
 
     from shardline.core.writes.entries import Entry
 
@@ -129,14 +128,9 @@ class Writer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
         try:
-            if error is None:
+            if kind is None:
                 self.flush()
         finally:
             self.close()

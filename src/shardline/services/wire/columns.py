@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 import numpy as np
 import pyarrow as pa
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 TIME: Final = pa.timestamp("us", tz="UTC")
 LAST_SECOND: Final = 2**33

@@ -105,14 +105,15 @@ class MessageBuffer:
 
 def encode_message(headers: dict[str, str], payload: bytes = b"{}") -> bytes:
     """Return one message as bytes."""
+    texts = [(name.encode(), value.encode()) for name, value in headers.items()]
     block = b"".join(
-        struct.pack(f">B{len(name)}sBH", len(name), name.encode(), _TEXT, len(value))
-        + value.encode()
-        for name, value in headers.items()
+        struct.pack(f">B{len(name)}sBH", len(name), name, _TEXT, len(value)) + value
+        for name, value in texts
     )
     lengths = struct.pack(">II", _PRELUDE.size + len(block) + len(payload) + 4, len(block))
-    start = lengths + _CHECKSUM.pack(zlib.crc32(lengths)) + block + payload
-    return start + _CHECKSUM.pack(zlib.crc32(start))
+    start = lengths + _CHECKSUM.pack(zlib.crc32(lengths)) + block
+    checksum = zlib.crc32(payload, zlib.crc32(start))
+    return b"".join([start, payload, _CHECKSUM.pack(checksum)])
 
 
 def _chunk_size(line: bytes) -> int:

@@ -7,15 +7,13 @@ as well: botocore's own parser never sees a record.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import msgspec
 from botocore.exceptions import HTTPClientError
 
 from shardline.services.wire import cbor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 _ANSWER: Final = "ShardlineAnswer"
 _OK: Final = 200

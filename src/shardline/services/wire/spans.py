@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 Places: TypeAlias = npt.NDArray[np.int64]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyspark.sql.types import BinaryType, IntegralType, StringType, StructType
 
@@ -17,9 +18,6 @@ from shardline.spark.options import (
     read_address,
     read_duration,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 KEY: Final = "partitionKey"
 DATA: Final = "data"

@@ -156,7 +156,8 @@ def test_redrive_gives_a_consumer_with_a_model_typed_changes(desk: Desk) -> None
     batch = ShardBatch("s-1", Fence(4, 1), changes('{"id":{"S":"ada"}}'))
     box.write(batch, "ValueError: no such account", hash_key="id")
     leased = ("--app", APP, "--lease-table", desk.address)
-    desk.run("redrive", desk.place, "billing:Billing", "--stream", "dynamodb://users", *leased, "-y")
+    stream_option = ("--stream", "dynamodb://users")
+    desk.run("redrive", desk.place, "billing:Billing", *stream_option, *leased, "--yes")
     assert desk.processed == ["ada"]
 
 
