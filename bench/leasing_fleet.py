@@ -20,10 +20,10 @@ from shardline.core.leasing.times import LeaseTimes
 from shardline.core.positions import After
 from shardline.core.shards import HASH_SPACE_END, HashRange, SequenceNumber, Shard
 from shardline.leases.coordinator import Coordinator
-from shardline.leases.memory import MemoryLeaseTable
 from shardline.leases.port import Conflict
 from shardline.services.port import StreamDescription
 from shardline.services.steps import Pause
+from tests.twins.lease_table import MemoryLeaseTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator

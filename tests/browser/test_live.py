@@ -12,11 +12,11 @@ from shardline.core.leasing.rows import LeaseRow, advanced, taken
 from shardline.core.positions import After
 from shardline.core.shards import SequenceNumber
 from shardline.dashboard.server import PageServer
-from shardline.leases.memory import MemoryLeaseTable
 from shardline.local import Service
 from shardline.observation.watch import LiveWatch
 from shardline.services.access import Access
 from shardline.services.connection import connect
+from tests.twins.lease_table import MemoryLeaseTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

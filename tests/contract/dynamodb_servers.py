@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from shardline.local.clock import Clock
 from shardline.local.dynamodb_streams.control import Tables
-from shardline.local.dynamodb_streams.twin import DynamoDBTwin
 from shardline.services.access import Access, make_client
 from shardline.services.addresses import parse_address
 from shardline.services.calls import Patience
 from shardline.services.dynamodb_streams import DynamoDBStream
 from tests.contract.reading import wait_until
+from tests.twins.dynamodb_streams import DynamoDBTwin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from botocore.config import Config
 
 from shardline.core.shards import SequenceNumber
-from shardline.local.kinesis.twin import KinesisTwin
 from shardline.services.access import Access, make_client
 from shardline.services.addresses import parse_address
 from shardline.services.calls import Patience
 from shardline.services.kinesis import KinesisStream
 from tests.contract.reading import wait_until
+from tests.twins.kinesis import KinesisTwin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,9 +20,9 @@ from shardline.core.positions import SHARD_END, TRIM_HORIZON, After, AtTime
 from shardline.core.shards import SequenceNumber
 from shardline.errors import ConfigurationError
 from shardline.leases.address import open_table
-from shardline.leases.memory import MemoryLeaseTable
 from shardline.leases.port import Conflict, LeaseTable, TableUnavailable
 from shardline.services.access import Access
+from tests.twins.lease_table import MemoryLeaseTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -22,9 +22,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from shardline.errors import ConfigurationError
 from shardline.local import Clock, Service
-from shardline.local.kinesis.twin import EPOCH
 from tests.contract.reading import wait_until
 from tests.integration.kinesis_calls import control
+from tests.twins.kinesis import EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from shardline.core.positions import LATEST, Position
-from shardline.local.kinesis.twin import KinesisTwin
 from tests.property.planning_query import World
+from tests.twins.kinesis import KinesisTwin
 
 if TYPE_CHECKING:
     from shardline.core.shards import Shard

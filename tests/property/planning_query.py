@@ -21,13 +21,13 @@ from shardline.core.positions import SHARD_END, TRIM_HORIZON, After
 from shardline.core.promise import PromiseChecker, RecordRef
 from shardline.local.clock import Clock
 from shardline.local.dynamodb_streams.control import Tables
-from shardline.local.dynamodb_streams.twin import DynamoDBTwin
-from shardline.local.kinesis.twin import EPOCH
 from shardline.services.steps import Pause, run
 from shardline.spark.driver.inline_records import unpack
 from shardline.spark.driver.orders import Orders
 from shardline.spark.driver.task_plan import confirm, fresh_ranges, tasks
 from shardline.spark.executor.range_reader import RangeReader
+from tests.twins.dynamodb_streams import DynamoDBTwin
+from tests.twins.kinesis import EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
     from shardline.core.offsets import Range
     from shardline.core.positions import Position
-    from shardline.local.kinesis.twin import KinesisTwin
     from shardline.services.port import StreamService
     from shardline.services.steps import Steps
     from shardline.spark.executor.range_reader import ShardRange
+    from tests.twins.kinesis import KinesisTwin
 
 KEYS = [f"key-{n}" for n in range(10)]
 LONGEST_WAIT_SECONDS = 7200.0

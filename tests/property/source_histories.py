@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 from shardline.core.gaps import START_GRACE
 from shardline.core.positions import TRIM_HORIZON, AtTime, Position
 from shardline.errors import GapError, PromiseBroken, ServiceError, ServiceUnreachable, Throttled
-from shardline.local.kinesis.twin import KinesisTwin
 from shardline.services.wire.columns import time_column
 from tests.property.planning_query import KEYS, Crash, Query, TableWorld, World
+from tests.twins.kinesis import KinesisTwin
 
 if TYPE_CHECKING:
     from shardline.core.shards import Shard

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from shardline.core.promise import RecordRef
-from shardline.local.kinesis.twin import KinesisTwin
 from tests.property.planning_query import KEYS, Query, World
+from tests.twins.kinesis import KinesisTwin
 
 RECORD_BYTES = 2_000
 

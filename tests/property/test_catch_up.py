@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shardline.local.kinesis.twin import KinesisTwin
 from tests.property.planning_query import KEYS, Query, World
+from tests.twins.kinesis import KinesisTwin
 
 if TYPE_CHECKING:
     from shardline.core.positions import Position

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardline.core.planning.limits import Settings
-from shardline.local.kinesis.twin import KinesisTwin
 from shardline.services.wire.columns import DYNAMODB_COLUMNS, KINESIS_COLUMNS
 from shardline.spark.driver.inline_records import unpack
 from tests.property.planning_query import KEYS, Query, TableWorld, World
+from tests.twins.kinesis import KinesisTwin
 
 
 @pytest.mark.case("R-10")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardline.local.kinesis.twin import KinesisTwin
 from tests.property.planning_query import KEYS, Crash, Query, TableWorld, World
+from tests.twins.kinesis import KinesisTwin
 
 STEPS = st.one_of(
     st.tuples(st.just("put"), st.integers(0, len(KEYS) - 1)),

@@ -12,7 +12,6 @@ from shardline.core.offsets import Offset, Range
 from shardline.core.positions import LATEST, TRIM_HORIZON, After, AtTime
 from shardline.core.shards import SequenceNumber
 from shardline.errors import GapError, ShardlineError
-from shardline.local.kinesis.twin import KinesisTwin
 from shardline.local.service import Service
 from shardline.services.access import Access
 from shardline.services.calls import Patience
@@ -21,6 +20,7 @@ from shardline.services.cursor import ShardCursor
 from shardline.services.steps import run
 from shardline.spark.executor.range_reader import RangeReader, ShardRange
 from tests.property.planning_query import KEYS, Crash, Query, TableWorld, World
+from tests.twins.kinesis import KinesisTwin
 
 if TYPE_CHECKING:
     from shardline.core.promise import Verdict

@@ -10,13 +10,13 @@ import pytest
 
 from shardline.core.positions import TRIM_HORIZON, AtTime, Position
 from shardline.errors import GapError
-from shardline.local.kinesis.twin import KinesisTwin
 from shardline.services.steps import run
 from shardline.spark.driver.batch import plan_once
 from shardline.spark.executor.range_reader import RangeReader
 from shardline.spark.options import read_options
 from tests.property.hard_streams import Flaky, Sparse, SparseWorld
 from tests.property.planning_query import KEYS, Crash, Query, TableWorld, World
+from tests.twins.kinesis import KinesisTwin
 
 if TYPE_CHECKING:
     import pyarrow as pa

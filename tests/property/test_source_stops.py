@@ -12,11 +12,11 @@ from shardline.core.offsets import Range
 from shardline.core.positions import TRIM_HORIZON, After, Position
 from shardline.core.shards import SequenceNumber
 from shardline.errors import PositionTrimmed
-from shardline.local.kinesis.twin import KinesisTwin
 from shardline.services.steps import run
 from shardline.spark.executor.range_reader import RangeReader, ShardRange
 from tests.property.hard_streams import Sparse
 from tests.property.planning_query import KEYS, Query, TableWorld, World
+from tests.twins.kinesis import KinesisTwin
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,10 +14,10 @@ from shardline.core.fences import Fence
 from shardline.core.promise import PromiseChecker, RecordRef
 from shardline.local.clock import Clock
 from shardline.local.dynamodb_streams.control import Tables
-from shardline.local.dynamodb_streams.twin import DynamoDBTwin
-from shardline.local.kinesis.twin import KinesisTwin
 from shardline.services.pace import UNPACED
 from shardline.streams.stream import Stream
+from tests.twins.dynamodb_streams import DynamoDBTwin
+from tests.twins.kinesis import KinesisTwin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from shardline.errors import ServiceUnreachable, ShardlineError, Throttled
 from shardline.leases.coordinator import Coordinator
-from shardline.leases.memory import MemoryLeaseTable
 from shardline.leases.port import TableUnavailable
 from shardline.local.kinesis.records import shard_of_iterator
-from shardline.local.kinesis.twin import KinesisTwin
 from tests.simulation.clockwork import Actor
 from tests.simulation.user import UserConsumer
+from tests.twins.kinesis import KinesisTwin
+from tests.twins.lease_table import MemoryLeaseTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from shardline.local.kinesis.records import get_records, shard_of_iterator
 from shardline.local.kinesis.requests import MAX_READ_RECORDS
-from shardline.local.kinesis.twin import KinesisTwin
 from shardline.services.port import Page
 from shardline.services.wire.columns import KINESIS_COLUMNS
 from shardline.services.wire.kinesis import decode_kinesis
+from tests.twins.kinesis import KinesisTwin
 
 _NOTHING: Final = pa.RecordBatch.from_pylist([], KINESIS_COLUMNS)
 _EMPTY_HEAD: Final = b'{"Records":[]'

@@ -36,7 +36,6 @@ from shardline.core.leasing.state import LeaseState
 from shardline.core.leasing.worker_calls import WorkerCalls
 from shardline.core.lineage import trace
 from shardline.core.positions import TRIM_HORIZON, After
-from shardline.leases import memory
 from shardline.leases.coordinator import Coordinator
 from shardline.leases.listings import Listings
 from shardline.leases.port import Conflict
@@ -44,6 +43,7 @@ from shardline.leases.row_rounds import RowRounds
 from shardline.services.steps import Pause
 from tests.simulation.bug import BUGS, bug
 from tests.simulation.clockwork import EPOCH
+from tests.twins import lease_table as memory
 
 _init: Any = Coordinator.__init__
 _handle = LeaseState.handle

@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from shardline.core.positions import After, AtTime, Position, ShardEnd
-from shardline.leases.memory import MemoryLeaseTable
 from tests.simulation.history import Checkpointed, Rewound
+from tests.twins.lease_table import MemoryLeaseTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

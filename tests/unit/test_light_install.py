@@ -25,7 +25,7 @@ BASE_MODULES = (
     "shardline.core.promise",
     "shardline.leases.coordinator",
     "shardline.leases.dynamodb",
-    "shardline.leases.memory",
+    "tests.twins.lease_table",
     "shardline.services.connection",
     "shardline.services.kinesis",
     "shardline.services.dynamodb_streams",

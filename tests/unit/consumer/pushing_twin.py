@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from shardline.local.kinesis.consumers import existing_consumers, register_consumer
 from shardline.local.kinesis.subscriptions import subscribe
-from shardline.local.kinesis.twin import KinesisTwin
 from shardline.local.push import _payload
 from shardline.services.fan_out.port import SubscriptionEnded
 from shardline.services.iterators import iterator_parameters
 from shardline.services.port import Page
 from shardline.services.wire.kinesis import decode_event
+from tests.twins.kinesis import KinesisTwin
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,7 @@ from shardline.consumer.messages import (
 )
 from shardline.consumer.runner import Runner
 from shardline.core.positions import TRIM_HORIZON, Position
-from shardline.local.kinesis.twin import KinesisTwin
+from tests.twins.kinesis import KinesisTwin
 from tests.unit.consumer.pushing_twin import PushingTwin
 from tests.unit.consumer.virtual_loops import VirtualLoops
 

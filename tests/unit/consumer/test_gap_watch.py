@@ -12,9 +12,9 @@ from shardline.consumer.gap_watch import GapWatch
 from shardline.core.positions import TRIM_HORIZON
 from shardline.local.clock import Clock
 from shardline.local.dynamodb_streams.control import Tables
-from shardline.local.dynamodb_streams.twin import DynamoDBTwin
 from shardline.services.cursor import ShardCursor
 from shardline.services.steps import run
+from tests.twins.dynamodb_streams import DynamoDBTwin
 
 if TYPE_CHECKING:
     from shardline.services.port import Page

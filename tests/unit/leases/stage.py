@@ -11,9 +11,9 @@ from shardline.core.leasing.times import LeaseTimes
 from shardline.core.positions import After
 from shardline.core.shards import HashRange, SequenceNumber, Shard
 from shardline.leases.coordinator import Coordinator
-from shardline.leases.memory import MemoryLeaseTable
 from shardline.leases.port import TableUnavailable
 from shardline.services.port import StreamDescription
+from tests.twins.lease_table import MemoryLeaseTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,8 +12,8 @@ from shardline.core.leasing.parked_keys import MOST_PARKED_KEYS, ParkedKey
 from shardline.core.leasing.times import LeaseTimes
 from shardline.errors import LeaseLost
 from shardline.leases.coordinator import Coordinator, TooManyParkedKeys
-from shardline.leases.memory import MemoryLeaseTable
 from shardline.services.clock import boot_seconds
+from tests.twins.lease_table import MemoryLeaseTable
 from tests.unit.leases.stage import SPACE, Notes, Stage, after
 
 if TYPE_CHECKING:

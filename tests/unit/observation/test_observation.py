@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from shardline.core.leasing.rows import LeaseRow
-from shardline.leases.memory import MemoryLeaseTable
 from shardline.observation.observation import read_all_rows
+from tests.twins.lease_table import MemoryLeaseTable
 
 
 def test_all_pages_of_rows_are_read() -> None:

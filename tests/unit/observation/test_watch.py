@@ -11,11 +11,11 @@ import pytest
 from shardline.core.leasing.rows import LeaseRow, halted
 from shardline.core.promise import Verdict
 from shardline.errors import ConfigurationError, StreamNotFound
-from shardline.leases.memory import MemoryLeaseTable
 from shardline.local import Service
 from shardline.observation.watch import LiveWatch
 from shardline.services.access import Access
 from shardline.services.connection import connect
+from tests.twins.lease_table import MemoryLeaseTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,9 +9,9 @@ import pytest
 from shardline.core.positions import TRIM_HORIZON, After
 from shardline.core.shards import SequenceNumber
 from shardline.errors import ConfigurationError, GapError
-from shardline.local.kinesis.twin import KinesisTwin
 from shardline.services.pace import UNPACED
 from shardline.streams.stream import Stream
+from tests.twins.kinesis import KinesisTwin
 from tests.unit.streams.world import World, names
 
 DAY = 24 * 3600

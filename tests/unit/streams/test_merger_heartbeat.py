@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from shardline.local.kinesis.twin import KinesisTwin
 from shardline.services.pace import UNPACED
 from shardline.streams.stream import Stream
+from tests.twins.kinesis import KinesisTwin
 from tests.unit.streams.world import World, names
 
 BEATS = 1_000_000

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from shardline.core.positions import TRIM_HORIZON
-from shardline.local.kinesis.twin import KinesisTwin
 from shardline.services.pace import UNPACED, Quota
 from shardline.streams.gaps import GapPolicy
 from shardline.streams.inline_executor import InlineExecutor
 from shardline.streams.ledger import Ledger, Place
 from shardline.streams.merger import StreamMerger
 from shardline.streams.shard_buffer import ReadSettings, ShardBuffer
+from tests.twins.kinesis import KinesisTwin
 
 ONE_CALL_A_SECOND = Quota(calls_per_second=1, bytes_per_second=float("inf"))
 

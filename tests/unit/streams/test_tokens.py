@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shardline.errors import InvalidPosition
-from shardline.local.kinesis.twin import KinesisTwin
 from shardline.services.pace import UNPACED
 from shardline.streams.stream import Stream
+from tests.twins.kinesis import KinesisTwin
 from tests.unit.services.kpl import UserRecord, aggregate
 from tests.unit.streams.test_merger import worked_example
 from tests.unit.streams.world import World, names

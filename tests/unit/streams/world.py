@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from shardline.local.clock import Clock
 from shardline.local.dynamodb_streams.control import Tables
-from shardline.local.dynamodb_streams.twin import DynamoDBTwin
 from shardline.services.pace import UNPACED
 from shardline.streams.stream import Stream
+from tests.twins.dynamodb_streams import DynamoDBTwin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

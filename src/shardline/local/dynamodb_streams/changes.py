@@ -55,7 +55,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class StoredChange:
-    """A stored change: encoded for the wire and as a row of Arrow columns."""
+    """A stored change, encoded for the wire."""
 
     number: int
     put_ms: int
@@ -63,7 +63,6 @@ class StoredChange:
     created_seconds: int
     size_bytes: int
     body: bytes
-    row: dict[str, Any]
 
 
 def store(change: Change, number: int, arn: str, view_type: ViewType, now_ms: int) -> StoredChange:
@@ -73,22 +72,11 @@ def store(change: Change, number: int, arn: str, view_type: ViewType, now_ms: in
     size = sum(_item_size(item) for item in (change.keys, new, old) if item is not None)
     # The service rounds creation times down to the second.
     created_seconds = now_ms // 1000 if change.at is None else int(change.at.timestamp() // 1)
+    images = {"NewImage": new, "OldImage": old}
     record: dict[str, Any] = {
         "eventID": hashlib.sha256(f"{arn}{number}".encode()).hexdigest()[:32],
         "eventName": change.event,
         "eventVersion": "1.1",
-    }
-    images = {"NewImage": new, "OldImage": old}
-    row = record | {
-        "keys": _text(change.keys),
-        "oldImage": _text(old),
-        "newImage": _text(new),
-        "sequenceNumber": sequence_text(number),
-        "approximateCreationDateTime": created_seconds * 1_000_000,
-        "sizeBytes": size,
-        "userIdentity": _text(_TTL_IDENTITY) if change.by_ttl else None,
-    }
-    record |= {
         "eventSource": "aws:dynamodb",
         "awsRegion": arn.split(":")[3],
         "dynamodb": {
@@ -102,7 +90,7 @@ def store(change: Change, number: int, arn: str, view_type: ViewType, now_ms: in
     }
     if change.by_ttl:
         record["userIdentity"] = _TTL_IDENTITY
-    return StoredChange(number, now_ms, created_seconds, size, msgspec.json.encode(record), row)
+    return StoredChange(number, now_ms, created_seconds, size, msgspec.json.encode(record))
 
 
 def sequence_text(number: int) -> str:
@@ -145,7 +133,3 @@ def _value_size(attribute: Any) -> int:
         "ValidationException",
         f"Not an attribute value: {attribute!r} (expected one like {{'S': 'text'}})",
     )
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else msgspec.json.encode(value).decode()

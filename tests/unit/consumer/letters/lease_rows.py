@@ -10,7 +10,7 @@ from shardline.core.leasing.parked_keys import ParkedKey
 from shardline.core.leasing.rows import Header, LeaseRow
 from shardline.core.positions import SHARD_END, TRIM_HORIZON, After, Position
 from shardline.core.shards import SequenceNumber
-from shardline.leases.memory import MemoryLeaseTable
+from tests.twins.lease_table import MemoryLeaseTable
 
 if TYPE_CHECKING:
     from shardline.leases.port import LeaseTable

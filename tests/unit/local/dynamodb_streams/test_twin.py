@@ -20,8 +20,8 @@ from shardline.errors import (
 )
 from shardline.local.clock import Clock
 from shardline.local.dynamodb_streams.control import Tables
-from shardline.local.dynamodb_streams.twin import DynamoDBTwin
 from shardline.services.wire.columns import DYNAMODB_COLUMNS
+from tests.twins.dynamodb_streams import DynamoDBTwin
 
 if TYPE_CHECKING:
     from shardline.services.port import StreamService

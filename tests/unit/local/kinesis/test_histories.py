@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from shardline.core.positions import TRIM_HORIZON
 from shardline.core.shards import HASH_SPACE_END, Shard, hash_key_of
 from shardline.local.kinesis.resharding import scale_uniformly
-from shardline.local.kinesis.twin import KinesisTwin
+from tests.twins.kinesis import KinesisTwin
 
 KEYS = [f"key-{index}" for index in range(8)]
 

@@ -12,8 +12,8 @@ from shardline.local.kinesis.subscriptions import (
     Subscription,
     subscribe,
 )
-from shardline.local.kinesis.twin import KinesisTwin
 from shardline.local.refusals import Refusal
+from tests.twins.kinesis import KinesisTwin
 
 ROOT = "shardId-000000000000"
 MIB = 2**20

@@ -16,8 +16,8 @@ from shardline.errors import (
     StreamNotFound,
     Throttled,
 )
-from shardline.local.kinesis.twin import EPOCH, KinesisTwin
 from shardline.services.wire.columns import KINESIS_COLUMNS
+from tests.twins.kinesis import EPOCH, KinesisTwin
 
 if TYPE_CHECKING:
     from shardline.local.faults import FaultKind

@@ -9,11 +9,11 @@ import pytest
 from shardline.core.offsets import Offset, Range
 from shardline.core.positions import SHARD_END, TRIM_HORIZON, After
 from shardline.core.shards import SequenceNumber
-from shardline.local.kinesis.twin import KinesisTwin
 from shardline.services.steps import run
 from shardline.spark.driver.orders import Orders
 from shardline.spark.driver.task_plan import confirm, tasks
 from shardline.spark.executor.range_reader import ShardRange
+from tests.twins.kinesis import KinesisTwin
 
 PLACE = After(SequenceNumber("1"))
 

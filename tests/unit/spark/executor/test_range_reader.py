@@ -11,13 +11,13 @@ from shardline.core.offsets import Range
 from shardline.core.positions import SHARD_END, After
 from shardline.core.shards import SequenceNumber
 from shardline.errors import GapError
-from shardline.local.kinesis.twin import KinesisTwin
 from shardline.services.steps import run
 from shardline.spark.executor.range_reader import RangeReader, ShardRange
 from shardline.spark.executor.read_ahead import ReadAhead
+from tests.twins.kinesis import KinesisTwin
 
 if TYPE_CHECKING:
-    from shardline.local.kinesis.twin import Written
+    from tests.twins.kinesis import Written
 
 
 def stream(records: int = 10) -> tuple[KinesisTwin, list[Written]]:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from shardline.core.offsets import Range
 from shardline.core.positions import TRIM_HORIZON, After, Position
 from shardline.core.shards import SequenceNumber
-from shardline.local.kinesis.twin import KinesisTwin
 from shardline.services.cursor import ShardCursor
 from shardline.services.steps import run
 from shardline.spark.executor.range_reader import RangeReader, ShardRange
 from shardline.spark.executor.read_ahead import ReadAhead
+from tests.twins.kinesis import KinesisTwin
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,10 +13,10 @@ from shardline.core.positions import After
 from shardline.core.shards import SequenceNumber
 from shardline.errors import ServiceUnreachable
 from shardline.local.clock import Clock
-from shardline.local.kinesis.twin import KinesisTwin, Written
 from shardline.spark.driver.inline_records import pack
 from shardline.spark.executor.range_reader import ShardRange
 from shardline.spark.executor.task_reader import StreamAccess, read_ranges
+from tests.twins.kinesis import KinesisTwin, Written
 
 if TYPE_CHECKING:
     from shardline.services.port import Page

@@ -6,8 +6,6 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
-
 from shardline.core.positions import AtTime, Position
 from shardline.core.shards import SequenceNumber, Shard
 from shardline.errors import (
@@ -25,9 +23,12 @@ from shardline.local.refusals import Refusal
 from shardline.services.iterators import iterator_parameters
 from shardline.services.port import Page, StreamDescription
 from shardline.services.wire.columns import DYNAMODB_COLUMNS
+from shardline.services.wire.dynamodb import decode_dynamodb
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import pyarrow as pa
 
     from shardline.local.dynamodb_streams.control import Tables
     from shardline.local.dynamodb_streams.state import StoredStream
@@ -117,10 +118,9 @@ class DynamoDBTwin:
             changes, next_iterator = read_shard(
                 self._tables, iterator, min(max_records, MAX_RECORDS), now_ms
             )
+        body = b'{"Records":[%b]}' % b",".join(change.body for change in changes)
         return Page(
-            records=pa.RecordBatch.from_pylist(
-                [change.row for change in changes], schema=DYNAMODB_COLUMNS
-            ),
+            records=decode_dynamodb(body).records,
             next_iterator=next_iterator,
             behind_ms=None,
             children=(),
