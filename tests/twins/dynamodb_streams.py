@@ -52,11 +52,9 @@ class DynamoDBTwin:
 
     @property
     def columns(self) -> pa.Schema:
-        """The columns of every page."""
         return DYNAMODB_COLUMNS
 
     def describe(self) -> StreamDescription:
-        """Return the description of the stream."""
         stream = self._stream(self._clock.now_ms())
         return StreamDescription(
             name=stream.table,
@@ -69,7 +67,6 @@ class DynamoDBTwin:
         )
 
     def list_shards(self) -> tuple[Shard, ...]:
-        """Return every shard that has not expired."""
         now_ms = self._clock.now_ms()
         with self._tables.lock:
             listed = self._stream(now_ms).listed(now_ms)
@@ -84,15 +81,12 @@ class DynamoDBTwin:
         )
 
     def list_children(self, shard_id: str) -> tuple[Shard, ...]:
-        """List the children of a shard."""
         return tuple(shard for shard in self.list_shards() if shard_id in shard.parents)
 
     def has_shard(self, shard_id: str) -> bool:
-        """Return true if the service still has the shard."""
         return any(shard.id == shard_id for shard in self.list_shards())
 
     def open(self, shard_id: str, position: Position) -> str:
-        """Return an iterator at a position."""
         if isinstance(position, AtTime):
             raise InvalidPosition(
                 f"{position} cannot be opened: DynamoDB Streams knows sequence numbers, the trim "
@@ -111,7 +105,6 @@ class DynamoDBTwin:
             )
 
     def read(self, iterator: str, max_records: int) -> Page:
-        """Read one page."""
         now_ms = self._clock.now_ms()
         self._stream(now_ms)
         with _translated_errors(ShardNotFound), self._tables.lock:

@@ -129,11 +129,9 @@ class KinesisTwin:
 
     @property
     def columns(self) -> pa.Schema:
-        """The columns of every page."""
         return KINESIS_COLUMNS
 
     def describe(self) -> StreamDescription:
-        """Return the description of the stream."""
         with self._calling("DescribeStreamSummary"):
             stream = self._stream()
         return StreamDescription(
@@ -146,17 +144,14 @@ class KinesisTwin:
         )
 
     def list_shards(self) -> tuple[Shard, ...]:
-        """Return every shard that has not expired."""
         with self._calling("ListShards"):
             shards, visible_reshards = visible_shards(self.account, self._stream(), "ListShards")
         return tuple(_shard(shard, visible_reshards) for shard in shards)
 
     def list_children(self, shard_id: str) -> tuple[Shard, ...]:
-        """List the children of a shard."""
         return tuple(shard for shard in self.list_shards() if shard_id in shard.parents)
 
     def has_shard(self, shard_id: str) -> bool:
-        """Return true if the service still has the shard."""
         try:
             self.open(shard_id, TRIM_HORIZON)
         except ShardNotFound:
@@ -164,7 +159,6 @@ class KinesisTwin:
         return True
 
     def open(self, shard_id: str, position: Position) -> str:
-        """Return an iterator at a position."""
         start = iterator_parameters(shard_id, position)
         if "Timestamp" in start:
             start["Timestamp"] = start["Timestamp"].timestamp()
@@ -176,7 +170,6 @@ class KinesisTwin:
         return iterator
 
     def read(self, iterator: str, max_records: int) -> Page:
-        """Read one page."""
         request = {"ShardIterator": iterator, "Limit": min(max_records, MAX_READ_RECORDS)}
         now_ms = self.clock.now_ms()
         try:

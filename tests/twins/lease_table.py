@@ -34,19 +34,15 @@ class MemoryLeaseTable:
 
     @property
     def address(self) -> str:
-        """The address, for messages."""
         return "memory"
 
     def prepare(self) -> bool:
-        """No-op: there is nothing to create."""
         return False
 
     def read_header(self, app_name: str, stream_name: str) -> Header | None:
-        """Read a header row."""
         return self._headers.get((app_name, stream_name))
 
     def create_header(self, header: Header, replaces: Header | None = None) -> None:
-        """Write a header where there is none, or in place of an older stream's."""
         space = (header.app_name, header.stream_name)
         with self._lock:
             stored = self._headers.get(space)
@@ -56,7 +52,6 @@ class MemoryLeaseTable:
             self._headers[space] = header
 
     def bump(self, header: Header, *, settled: bool = False) -> Header:
-        """Add one to the stored `moves`, and return the header after it."""
         space = (header.app_name, header.stream_name)
         with self._lock:
             stored = self._headers.get(space)
@@ -67,7 +62,6 @@ class MemoryLeaseTable:
             return stored
 
     def scan_rows(self, app_name: str, stream_name: str, after: str | None, limit: int) -> RowPage:
-        """Read up to `limit` rows with shard ids above `after`."""
         space = (app_name, stream_name)
         with self._lock:
             rows = self._rows.get(space, {})
@@ -82,13 +76,11 @@ class MemoryLeaseTable:
     def read_rows(
         self, app_name: str, stream_name: str, shard_ids: Collection[str]
     ) -> Mapping[str, LeaseRow]:
-        """Read these rows, as far as they exist."""
         rows = self._rows.get((app_name, stream_name), {})
         with self._lock:
             return {i: rows[i] for i in shard_ids if i in rows}
 
     def swap_row(self, new: LeaseRow, expected: LeaseRow | None) -> None:
-        """Write a row if the stored one is still the expected one."""
         space = (new.app_name, new.stream_name)
         with self._lock:
             rows = self._rows.setdefault(space, {})
@@ -98,7 +90,6 @@ class MemoryLeaseTable:
             rows[new.shard_id] = new
 
     def delete_row(self, expected: LeaseRow) -> None:
-        """Delete a row if it is still the expected one."""
         space = (expected.app_name, expected.stream_name)
         with self._lock:
             rows = self._rows.setdefault(space, {})
@@ -107,16 +98,13 @@ class MemoryLeaseTable:
             del rows[expected.shard_id]
 
     def read_heartbeats(self, app_name: str, stream_name: str) -> tuple[Heartbeat, ...]:
-        """Read all heartbeats of an app on a stream."""
         with self._lock:
             return tuple(self._heartbeats.get((app_name, stream_name), {}).values())
 
     def read_heartbeat(self, app_name: str, stream_name: str, worker: str) -> Heartbeat | None:
-        """Read one worker's heartbeat."""
         return self._heartbeats.get((app_name, stream_name), {}).get(worker)
 
     def swap_heartbeat(self, new: Heartbeat, expected: Heartbeat | None) -> None:
-        """Write a heartbeat if the stored one is still the expected one."""
         with self._lock:
             beats = self._heartbeats.setdefault((new.app_name, new.stream_name), {})
             stored = beats.get(new.worker)
@@ -125,7 +113,6 @@ class MemoryLeaseTable:
             beats[new.worker] = new
 
     def delete_heartbeat(self, expected: Heartbeat) -> None:
-        """Delete a heartbeat if it has not moved."""
         with self._lock:
             beats = self._heartbeats.setdefault((expected.app_name, expected.stream_name), {})
             stored = beats.get(expected.worker)
@@ -134,7 +121,6 @@ class MemoryLeaseTable:
             del beats[expected.worker]
 
     def write_run(self, run: Run) -> Run:
-        """Create the row of a run, or renew it."""
         key = (run.app_name, run.run_id)
         with self._lock:
             stored = self._runs.get(key)
@@ -144,16 +130,13 @@ class MemoryLeaseTable:
             return run
 
     def read_run(self, app_name: str, run_id: str) -> Run | None:
-        """Read the row of a run."""
         return self._runs.get((app_name, run_id))
 
     def read_runs(self, app_name: str) -> tuple[Run, ...]:
-        """Read the rows of all runs of an app."""
         with self._lock:
             return tuple(run for run in self._runs.values() if run.app_name == app_name)
 
     def stop_run(self, app_name: str, run_id: str) -> Run:
-        """Set `stopping` for good."""
         with self._lock:
             stored = self._runs.get((app_name, run_id))
             if stored is None:
@@ -162,11 +145,9 @@ class MemoryLeaseTable:
             return run
 
     def delete_run(self, run: Run) -> None:
-        """Delete the row of a run."""
         self._runs.pop((run.app_name, run.run_id), None)
 
     def park_key(self, parked: ParkedKey, owner: str) -> None:
-        """Write a parked key, if the shard's lease is the owner's under its epoch."""
         space = (parked.app_name, parked.stream_name)
         with self._lock:
             self._require_lease(parked, owner)
@@ -175,13 +156,11 @@ class MemoryLeaseTable:
     def read_parked_keys(
         self, app_name: str, stream_name: str, shard_ids: Collection[str]
     ) -> tuple[ParkedKey, ...]:
-        """Read the parked keys of these shards."""
         with self._lock:
             rows = self._parked.get((app_name, stream_name), {})
             return tuple(row for row in rows.values() if row.shard_id in shard_ids)
 
     def unpark_key(self, parked: ParkedKey, owner: str) -> None:
-        """Delete a parked key in all shards where it has this letter and no higher epoch."""
         space = (parked.app_name, parked.stream_name)
         with self._lock:
             self._require_lease(parked, owner)

@@ -74,7 +74,7 @@ def local(
             "cut answers.",
         ),
     ] = False,
-    seed: Annotated[int, typer.Option(help="Repeat the draws of --strict.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the random faults of --strict.")] = 0,
     allow_host: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Also answer requests for this host name."),

@@ -169,7 +169,7 @@ class Delivery:
                 middle = part.num_rows // 2
                 parts += [part.slice(middle), part.slice(0, middle)]
                 continue
-            yield from self._tell_record_failed(part, error)
+            yield from self._call_record_failed(part, error)
             if isinstance(decision, HaltShard):
                 return Halted("; ".join(filter(None, [_reason(error), decision.because])))
             if self._letters is None:
@@ -242,7 +242,7 @@ class Delivery:
                 return result
         raise AssertionError("unreachable")
 
-    def _tell_record_failed(self, part: pa.RecordBatch, error: Exception) -> Steps[None]:
+    def _call_record_failed(self, part: pa.RecordBatch, error: Exception) -> Steps[None]:
         for record in records_in(self._shard_id, part):
             try:
                 yield partial(self._consumer.record_failed, record, error)

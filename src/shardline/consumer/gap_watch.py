@@ -64,7 +64,7 @@ class GapWatch:
         return self._gap(now, Evidence.TRIMMED) or self._judge(now, Evidence.TRIMMED)
 
     def after_page(self, page: Page, *, closed: bool) -> None:
-        """Move the place behind a page that was taken in."""
+        """Move the place to the end of a page that was taken in."""
         rows = page.records.num_rows
         arrival: datetime | None = None
         if rows:

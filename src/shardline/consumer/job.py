@@ -67,7 +67,7 @@ class Job:
     stall_seconds: float = 600.0
     """A call of the consumer that takes longer is abandoned, and its shard given up."""
     stop_seconds: float = 30.0
-    """How long a worker that stops waits for the calls at hand."""
+    """How long a worker that stops waits for the running calls."""
     go_on_after_gaps: bool = False
     expect_app: bool = False
     """Refuse to start an app that has no leases in the table yet."""

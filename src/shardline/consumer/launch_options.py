@@ -126,7 +126,7 @@ def _snapshot_start(source: StreamSource) -> datetime:
     finally:
         service.close()
     if now is None:
-        raise ConfigurationError(f"{source.address} does not tell its time: start elsewhere")
+        raise ConfigurationError(f"{source.address} does not report its time: pass another start")
     return now - MARGIN
 
 

@@ -21,7 +21,7 @@ class Loop(Protocol):
 
     @property
     def call_began(self) -> float | None:
-        """When the call at hand began; None between calls."""
+        """When the running call began; None between calls."""
 
     @property
     def failure(self) -> BaseException | None:
@@ -35,7 +35,7 @@ class Loop(Protocol):
         """Begin."""
 
     def wake(self) -> None:
-        """End the pause at hand, or the next one."""
+        """End the current pause, or the next one."""
 
 
 class _Stopped(Exception):
@@ -66,7 +66,7 @@ class ThreadLoop:
         self._thread.start()
 
     def wake(self) -> None:
-        """End the pause at hand, or the next one."""
+        """End the current pause, or the next one."""
         self._wake.set()
 
     def _run(self) -> None:

@@ -1,4 +1,4 @@
-"""What a worker's two processes say to each other: the keeper holds leases, the runner works.
+"""The messages between a worker's two processes: the keeper holds leases, the runner works.
 
 Messages are small values; records never travel between the two. A pipeline is named by its stream,
 its shard and the epoch under which it works, so that no message can meet another pipeline.
@@ -36,14 +36,14 @@ class StartPipeline:
     parked: frozenset[str] = frozenset()
     """Keys whose records go to the dead letters until they are redriven."""
     suspected: bool = False
-    """Work began here before and ended without an acknowledgement: say soon if nothing is wrong."""
+    """Work began here before and ended without an acknowledgement: report success soon."""
     stream_created_at: datetime | None = None
     """Of the stream that the shard belongs to: a table may have several."""
 
 
 @dataclass(frozen=True, slots=True)
 class FinishPipeline:
-    """Another worker waits, or this one stops: finish the delivery at hand, then report."""
+    """Another worker waits, or this one stops: finish the running delivery, then report."""
 
     key: PipelineKey
 
@@ -100,7 +100,7 @@ class ConsumerCalled:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerReturned:
-    """No call of the consumer that was reported is at hand any more."""
+    """The call of the consumer that was reported has ended."""
 
     key: PipelineKey
 

@@ -159,7 +159,7 @@ class Pipeline:
             self._wake()
 
     def stop(self) -> None:
-        """Deliver and acknowledge nothing more. The delivery at hand is cancelled."""
+        """Deliver and acknowledge nothing more. The running delivery is cancelled."""
         self._state = _State.STOPPED
         self._ahead.clear()
         self._wake()
@@ -406,7 +406,7 @@ class Pipeline:
         self.wake_reader()
 
     def _cancelled(self) -> bool:
-        """Return true once the lease is gone or in doubt: the delivery at hand is not acknowledged.
+        """Return true once the lease is gone or in doubt: the running delivery is not acknowledged.
 
         The answer is kept: the consumer may have seen it and returned early.
         """

@@ -1,4 +1,4 @@
-"""How fast a worker processes each stream: what its heartbeats say."""
+"""How fast a worker processes each stream, for its heartbeats."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Rates:
         self._last: dict[str, tuple[float, Counts]] = {}
 
     def acknowledged(self, key: PipelineKey, lag_ms: int | None) -> None:
-        """Record how far a shard is behind its tip."""
+        """Record the lag of a shard."""
         if lag_ms is not None:
             self._lag_ms[key] = lag_ms
 

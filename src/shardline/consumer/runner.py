@@ -99,7 +99,7 @@ class _Work:
         return next((loop.failure for loop in self.loops if loop.failure), None)
 
     def oldest_call(self) -> float | None:
-        """Return when the longest call of the consumer began; None if there is none at hand."""
+        """Return when the longest call of the consumer began; None if none is running."""
         calls = (loop.call_began for loop in (self.delivery, *self.lanes))
         return min((began for began in calls if began is not None), default=None)
 
@@ -317,7 +317,7 @@ class Runner:
         if work.delivery.ended:
             return  # it was released or ended before
         work.pipeline.stop()
-        told = _tell_lease_lost(work.consumer, key.shard_id)
+        told = _call_lease_lost(work.consumer, key.shard_id)
         self._make_loop(f"lease_lost of {key.shard_id}", told, lambda: False).start()
 
     def _abandon(self, place: tuple[str, str], work: _Work, seconds: float) -> None:
@@ -339,7 +339,7 @@ class Runner:
         self._send(PipelineFailed(work.pipeline.key, f"{type(error).__name__}: {error}"))
 
 
-def _tell_lease_lost(consumer: ShardConsumer, shard_id: str) -> Steps[None]:
+def _call_lease_lost(consumer: ShardConsumer, shard_id: str) -> Steps[None]:
     try:
         yield partial(consumer.lease_lost, shard_id)
     except Exception:

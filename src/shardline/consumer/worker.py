@@ -124,7 +124,7 @@ class Worker:
     # --- what coordinators decide ----------------------------------------------------------------
 
     def start(self, key: PipelineKey, lease: Held) -> None:
-        """Start a pipeline, after the runner has heard until when its lease is valid."""
+        """Start a pipeline, after the runner knows until when its lease is valid."""
         if self._leaving:
             return  # released with the rest, a moment later
         message = StartPipeline(
@@ -249,7 +249,7 @@ class Worker:
                 pass
 
     def _park(self, key: PipelineKey, record_key: str, letter_id: str) -> None:
-        """Park a key, and say so when that is durable; the runner asks again until then."""
+        """Park a key, and report when that is durable; the runner asks again until then."""
         try:
             self._coordinator(key).park(key.shard_id, key.epoch, record_key, letter_id)
         except TableUnavailable as error:
@@ -283,7 +283,7 @@ class Worker:
         self._called.clear()
 
     def _leave(self) -> Steps[None]:
-        """Finish the deliveries at hand, then give the leases back."""
+        """Finish the running deliveries, then release the leases."""
         self._leaving = True
         deadline = self._clock() + self._stop_seconds
         for key in sorted(self._running):

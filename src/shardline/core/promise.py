@@ -63,7 +63,7 @@ class Verdict:
     stale: int
     """Records in deliveries below the highest fence."""
     in_gaps: int
-    """Undelivered, and said so."""
+    """Undelivered, and reported as a gap."""
     breaches: Mapping[Breach, int]
     examples: tuple[str, ...]
     """The first few breaches, a line each."""

@@ -187,7 +187,7 @@ class Coordinator:
         self._wake("rows")
 
     def summarize(self, summary: Summary) -> None:
-        """Set what the next heartbeats say about this worker."""
+        """Set what the next heartbeats report of this worker."""
         with self._lock.quiet:
             self._member.handle(e.Summarized(summary))
 

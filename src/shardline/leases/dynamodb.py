@@ -70,7 +70,7 @@ _FIRST_PAUSE_SECONDS: Final = 0.05
 
 
 class DynamoLeaseTable:
-    """Lease rows in a DynamoDB table that is created when it is missing."""
+    """A `LeaseTable` in DynamoDB. The table is created when it is missing."""
 
     def __init__(
         self,
@@ -89,7 +89,6 @@ class DynamoLeaseTable:
 
     @property
     def address(self) -> str:
-        """Where the table is."""
         return f"dynamodb://{self._name}"
 
     def prepare(self) -> bool:
@@ -114,18 +113,15 @@ class DynamoLeaseTable:
     # --- headers ----------------------------------------------------------------------------
 
     def read_header(self, app_name: str, stream_name: str) -> Header | None:
-        """Read a header row."""
         item = self._get(key_of(app_name, stream_name, HEADER))
         return to_header(item) if item else None
 
     def create_header(self, header: Header, replaces: Header | None = None) -> None:
-        """Write a header where there is none, or in place of an older stream's."""
         created_at = replaces.stream_created_at.isoformat() if replaces else None
         condition = {"stream_created_at": created_at} if replaces else None
         self._put(header_item(header), condition, to_header)
 
     def bump(self, header: Header, *, settled: bool = False) -> Header:
-        """Add one to the stored `moves`, and return the header after it."""
         answer = self._write(
             "update_item",
             {"stream_created_at": header.stream_created_at.isoformat()},
@@ -140,7 +136,6 @@ class DynamoLeaseTable:
     # --- lease rows -------------------------------------------------------------------------
 
     def scan_rows(self, app_name: str, stream_name: str, after: str | None, limit: int) -> RowPage:
-        """Read up to `limit` rows with shard ids above `after`."""
         key = {} if after is None else encode(shard_key(app_name, stream_name, after))
         answer = self._call(
             "query",
@@ -155,7 +150,6 @@ class DynamoLeaseTable:
     def read_rows(
         self, app_name: str, stream_name: str, shard_ids: Collection[str]
     ) -> Mapping[str, LeaseRow]:
-        """Read these rows, as far as they exist."""
         ids = dict.fromkeys(shard_ids)
         wanted = [encode(shard_key(app_name, stream_name, shard_id)) for shard_id in ids]
         found: dict[str, LeaseRow] = {}
@@ -177,39 +171,32 @@ class DynamoLeaseTable:
         return found
 
     def swap_row(self, new: LeaseRow, expected: LeaseRow | None) -> None:
-        """Write a row if the stored one is still the expected one."""
         self._put(row_item(new), still(expected), to_row)
 
     def delete_row(self, expected: LeaseRow) -> None:
-        """Delete a row if it is still the expected one."""
         key = shard_key(expected.app_name, expected.stream_name, expected.shard_id)
         self._write("delete_item", still(expected), to_row, Key=encode(key))
 
     # --- heartbeats -------------------------------------------------------------------------
 
     def read_heartbeats(self, app_name: str, stream_name: str) -> tuple[Heartbeat, ...]:
-        """Read all heartbeats of an app on a stream."""
         return tuple(map(to_heartbeat, self._query(space_of(app_name, stream_name), WORKER)))
 
     def read_heartbeat(self, app_name: str, stream_name: str, worker: str) -> Heartbeat | None:
-        """Read one worker's heartbeat."""
         item = self._get(key_of(app_name, stream_name, WORKER + worker))
         return to_heartbeat(item) if item else None
 
     def swap_heartbeat(self, new: Heartbeat, expected: Heartbeat | None) -> None:
-        """Write a heartbeat if the stored one is still the expected one."""
         condition = {"count": expected.count} if expected else None
         self._put(heartbeat_item(new), condition, to_heartbeat)
 
     def delete_heartbeat(self, expected: Heartbeat) -> None:
-        """Delete a heartbeat if it has not moved."""
         key = key_of(expected.app_name, expected.stream_name, WORKER + expected.worker)
         self._write("delete_item", {"count": expected.count}, to_heartbeat, Key=encode(key))
 
     # --- runs -------------------------------------------------------------------------------
 
     def write_run(self, run: Run) -> Run:
-        """Create the row of a run, or renew it."""
         try:
             self._put(run_item(run), None, to_run)
         except Conflict:
@@ -220,26 +207,21 @@ class DynamoLeaseTable:
         return run
 
     def read_run(self, app_name: str, run_id: str) -> Run | None:
-        """Read the row of a run."""
         item = self._get(run_key(app_name, run_id))
         return to_run(item) if item else None
 
     def read_runs(self, app_name: str) -> tuple[Run, ...]:
-        """Read the rows of all runs of an app."""
         return tuple(map(to_run, self._query(runs_of(app_name), RUN)))
 
     def stop_run(self, app_name: str, run_id: str) -> Run:
-        """Set `stopping` for good."""
         return self._update_run(app_name, run_id, "SET stopping = :true", {":true": True})
 
     def delete_run(self, run: Run) -> None:
-        """Delete the row of a run."""
         self._call("delete_item", Key=encode(run_key(run.app_name, run.run_id)))
 
     # --- parked keys ------------------------------------------------------------------------
 
     def park_key(self, parked: ParkedKey, owner: str) -> None:
-        """Write a parked key, if the shard's lease is the owner's under its epoch."""
         put = {"Put": {"TableName": self._name, "Item": encode(parked_item(parked))}}
         self._with_lease(parked, owner, put)
 
@@ -252,7 +234,6 @@ class DynamoLeaseTable:
         return tuple(row for row in rows if row.shard_id in wanted)
 
     def unpark_key(self, parked: ParkedKey, owner: str) -> None:
-        """Delete a parked key in all shards where it has this letter and no higher epoch."""
         space, ids = (parked.app_name, parked.stream_name), (parked.shard_id,)
         lease = self.read_rows(*space, ids).get(parked.shard_id)
         if lease is None or (lease.lease_owner, lease.epoch) != (owner, parked.epoch):
@@ -264,7 +245,6 @@ class DynamoLeaseTable:
                 self._with_lease(parked, owner, {"Delete": delete})
 
     def close(self) -> None:
-        """Close connections."""
         self._client.close()
 
     # --- calls ------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ class ShardWork(Protocol):
 
 
 class Member:
-    """The state of one worker, the table it writes to, and the worker that it tells."""
+    """The state of one worker, the table it writes to, and the worker that it calls."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The actor that reads rows and writes what the rules say. It makes no call to the stream.
+"""The actor that reads rows and writes what the state asks for. It makes no call to the stream.
 
 What is read: the header row about once a second; on every renewal, and when the header's counter
 moved, all heartbeats, one page of rows in turn, and single rows that matter now. So reads grow
@@ -113,7 +113,7 @@ class RowRounds:
         return min(state.times.tick_seconds, suspect_in_seconds)
 
     def act(self) -> Steps[None]:
-        """Do what the rules say, until there is nothing more to do."""
+        """Carry out the instructions of the state until there are none left."""
         member, state = self._member, self._member.state
         for _ in range(_DECISIONS_PER_ROUND):
             decided = member.handle(e.DecisionDue(member.today()))

@@ -50,7 +50,7 @@ _CREATION_LOCK: Final = 0x5348_4C4E  # "SHLN": ours among the advisory locks of 
 
 
 class SqlLeaseTable:
-    """Lease rows in a SQL database, by SQLAlchemy's address: `sqlite:///file`, `postgresql://…`."""
+    """A `LeaseTable` in SQL, by SQLAlchemy's address: `sqlite:///file`, `postgresql://…`."""
 
     def __init__(self, url: str, wait_seconds: float = 5) -> None:
         self._engine = make_engine(url, wait_seconds)
@@ -61,7 +61,6 @@ class SqlLeaseTable:
 
     @property
     def address(self) -> str:
-        """Where the table is, without a password."""
         return shown_address(self._engine.url)
 
     def prepare(self) -> bool:
@@ -83,19 +82,16 @@ class SqlLeaseTable:
     # --- headers ----------------------------------------------------------------------------
 
     def read_header(self, app_name: str, stream_name: str) -> Header | None:
-        """Read a header row."""
         with self._transaction(self._reader) as connection:
             return _stored_header(connection, app_name, stream_name)
 
     def create_header(self, header: Header, replaces: Header | None = None) -> None:
-        """Write a header where there is none, or in place of an older stream's."""
         condition = _same_stream(replaces) if replaces else None
         with self._transaction() as connection:
             if not _write(connection, HEADERS, header_values(header), condition):
                 raise Conflict(_stored_header(connection, header.app_name, header.stream_name))
 
     def bump(self, header: Header, *, settled: bool = False) -> Header:
-        """Add one to the stored `moves`, and return the header after it."""
         new = {"moves": HEADERS.c.moves + 1, **({"settled": True} if settled else {})}
         statement = (
             sa.update(HEADERS).where(*_same_stream(header)).values(new).returning(*HEADERS.c)
@@ -109,7 +105,6 @@ class SqlLeaseTable:
     # --- lease rows -------------------------------------------------------------------------
 
     def scan_rows(self, app_name: str, stream_name: str, after: str | None, limit: int) -> RowPage:
-        """Read up to `limit` rows with shard ids above `after`."""
         query = (
             sa.select(LEASES)
             .where(LEASES.c.app_name == app_name, LEASES.c.stream_name == stream_name)
@@ -126,7 +121,6 @@ class SqlLeaseTable:
     def read_rows(
         self, app_name: str, stream_name: str, shard_ids: Collection[str]
     ) -> Mapping[str, LeaseRow]:
-        """Read these rows, as far as they exist."""
         query = sa.select(LEASES).where(
             LEASES.c.app_name == app_name,
             LEASES.c.stream_name == stream_name,
@@ -136,14 +130,12 @@ class SqlLeaseTable:
             return {s["shard_id"]: to_row(s) for s in connection.execute(query).mappings()}
 
     def swap_row(self, new: LeaseRow, expected: LeaseRow | None) -> None:
-        """Write a row if the stored one is still the expected one."""
         with self._transaction() as connection:
             condition = _still(expected) if expected else None
             if not _write(connection, LEASES, row_values(new), condition):
                 raise Conflict(_stored_row(connection, new))
 
     def delete_row(self, expected: LeaseRow) -> None:
-        """Delete a row if it is still the expected one."""
         with self._transaction() as connection:
             gone = connection.execute(sa.delete(LEASES).where(*_still(expected)))
             if gone.rowcount == 0:
@@ -152,7 +144,6 @@ class SqlLeaseTable:
     # --- heartbeats -------------------------------------------------------------------------
 
     def read_heartbeats(self, app_name: str, stream_name: str) -> tuple[Heartbeat, ...]:
-        """Read all heartbeats of an app on a stream."""
         query = sa.select(HEARTBEATS).where(
             HEARTBEATS.c.app_name == app_name, HEARTBEATS.c.stream_name == stream_name
         )
@@ -160,19 +151,16 @@ class SqlLeaseTable:
             return tuple(map(to_heartbeat, connection.execute(query).mappings()))
 
     def read_heartbeat(self, app_name: str, stream_name: str, worker: str) -> Heartbeat | None:
-        """Read one worker's heartbeat."""
         with self._transaction(self._reader) as connection:
             return _stored_heartbeat(connection, Heartbeat(app_name, stream_name, worker))
 
     def swap_heartbeat(self, new: Heartbeat, expected: Heartbeat | None) -> None:
-        """Write a heartbeat if the stored one is still the expected one."""
         with self._transaction() as connection:
             condition = _unmoved(expected) if expected else None
             if not _write(connection, HEARTBEATS, heartbeat_values(new), condition):
                 raise Conflict(_stored_heartbeat(connection, new))
 
     def delete_heartbeat(self, expected: Heartbeat) -> None:
-        """Delete a heartbeat if it has not moved."""
         with self._transaction() as connection:
             gone = connection.execute(sa.delete(HEARTBEATS).where(*_unmoved(expected)))
             if gone.rowcount == 0:
@@ -181,7 +169,6 @@ class SqlLeaseTable:
     # --- runs -------------------------------------------------------------------------------
 
     def write_run(self, run: Run) -> Run:
-        """Create the row of a run, or renew it."""
         new = {"renewed": RUNS.c.renewed + 1, "workers": run.workers}
         with self._transaction() as connection:
             renewed = _update_run(connection, run.app_name, run.run_id, new)
@@ -192,20 +179,17 @@ class SqlLeaseTable:
             raise TableUnavailable(f"the lease table {self.address} changes at this moment")
 
     def read_run(self, app_name: str, run_id: str) -> Run | None:
-        """Read the row of a run."""
         query = sa.select(RUNS).where(RUNS.c.app_name == app_name, RUNS.c.run_id == run_id)
         with self._transaction(self._reader) as connection:
             stored = connection.execute(query).mappings().one_or_none()
             return to_run(stored) if stored else None
 
     def read_runs(self, app_name: str) -> tuple[Run, ...]:
-        """Read the rows of all runs of an app."""
         query = sa.select(RUNS).where(RUNS.c.app_name == app_name)
         with self._transaction(self._reader) as connection:
             return tuple(map(to_run, connection.execute(query).mappings()))
 
     def stop_run(self, app_name: str, run_id: str) -> Run:
-        """Set `stopping` for good."""
         with self._transaction() as connection:
             stopped = _update_run(connection, app_name, run_id, {"stopping": True})
         if stopped is None:
@@ -213,14 +197,12 @@ class SqlLeaseTable:
         return stopped
 
     def delete_run(self, run: Run) -> None:
-        """Delete the row of a run."""
         with self._transaction() as connection:
             connection.execute(sa.delete(RUNS).where(*_same(RUNS, run, "app_name", "run_id")))
 
     # --- parked keys ------------------------------------------------------------------------
 
     def park_key(self, parked: ParkedKey, owner: str) -> None:
-        """Write a parked key, if the shard's lease is the owner's under its epoch."""
         key = _same(PARKED_KEYS, parked, "app_name", "stream_name", "shard_id", "key")
         with self._transaction() as connection:
             _require_lease(connection, parked, owner)
@@ -230,7 +212,6 @@ class SqlLeaseTable:
     def read_parked_keys(
         self, app_name: str, stream_name: str, shard_ids: Collection[str]
     ) -> tuple[ParkedKey, ...]:
-        """Read the parked keys of these shards."""
         query = sa.select(PARKED_KEYS).where(
             PARKED_KEYS.c.app_name == app_name,
             PARKED_KEYS.c.stream_name == stream_name,
@@ -240,7 +221,6 @@ class SqlLeaseTable:
             return tuple(map(to_parked_key, connection.execute(query).mappings()))
 
     def unpark_key(self, parked: ParkedKey, owner: str) -> None:
-        """Delete a parked key in all shards where it has this letter and no higher epoch."""
         same = _same(PARKED_KEYS, parked, "app_name", "stream_name", "key", "letter_id")
         with self._transaction() as connection:
             _require_lease(connection, parked, owner)
@@ -249,7 +229,6 @@ class SqlLeaseTable:
             )
 
     def close(self) -> None:
-        """Close connections."""
         self._engine.dispose()
 
     @contextmanager

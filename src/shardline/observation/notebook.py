@@ -1,4 +1,4 @@
-"""The lineage of a stream and the leases of an application, to look at in a notebook."""
+"""The lineage of a stream and the leases of an application, for a notebook."""
 
 from __future__ import annotations
 

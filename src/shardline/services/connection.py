@@ -1,4 +1,4 @@
-"""Connects: from an address to a stream behind the port."""
+"""Opens the `StreamService` of an address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DynamoDB Streams behind the port."""
+"""A stream of DynamoDB as a `StreamService`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _DECODERS: Final = {
 
 
 class DynamoDBStream:
-    """The stream of one table, through a botocore client that this object owns from now on.
+    """The stream of one table, through a botocore client that this object owns and closes.
 
     An address without an ARN means the table's newest stream at the first call, or the oldest one
     that was created at a time or later. It stays that one: a newer stream of the table has other
@@ -93,7 +93,6 @@ class DynamoDBStream:
         )
 
     def describe(self) -> StreamDescription:
-        """Describe the stream."""
         description, page = self._describe()
         description = replace(description, service_time=self._clock.now())
         if page.enabled or self._address.stream_arn:
@@ -103,7 +102,6 @@ class DynamoDBStream:
         return replace(description, newer_arn=newer[0] if newer else None)
 
     def list_shards(self) -> tuple[Shard, ...]:
-        """List every shard that the service still lists, all pages or an error."""
         return list_whole(self._pages, str(self._address), self._patience)
 
     def list_children(self, shard_id: str) -> tuple[Shard, ...]:
@@ -118,7 +116,6 @@ class DynamoDBStream:
         return tuple(shard for shard in found if shard_id in shard.parents)
 
     def has_shard(self, shard_id: str) -> bool:
-        """Return true unless the service says that it does not have this shard."""
         try:
             self.open(shard_id, TRIM_HORIZON)
         except (ShardNotFound, PositionTrimmed):
@@ -171,7 +168,6 @@ class DynamoDBStream:
         raise AssertionError("the last attempt returns or raises")
 
     def close(self) -> None:
-        """Close the connections."""
         self._calls.close()
 
     def _table_arns(self) -> list[str]:

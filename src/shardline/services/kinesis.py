@@ -1,4 +1,4 @@
-"""Kinesis Data Streams behind the port."""
+"""A stream of Kinesis as a `StreamService`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _DECODERS: Final = {
 
 
 class KinesisStream:
-    """One stream of Kinesis, through a botocore client that this object owns from now on."""
+    """One stream of Kinesis, through a botocore client that this object owns and closes."""
 
     finds_times = True
     columns: pa.Schema = KINESIS_COLUMNS
@@ -75,7 +75,6 @@ class KinesisStream:
         self._presence = StreamPresence(self.describe)
 
     def describe(self) -> StreamDescription:
-        """Describe the stream."""
         response, service_time = self._clock.ask(
             lambda: self._calls.call("describe_stream_summary", **self._stream)
         )
@@ -83,7 +82,6 @@ class KinesisStream:
         return replace(description, service_time=service_time)
 
     def list_shards(self) -> tuple[Shard, ...]:
-        """List every shard that the service still lists, all pages or an error."""
         return list_whole(self._pages, str(self._address), self._patience)
 
     def list_children(self, shard_id: str) -> tuple[Shard, ...]:
@@ -92,7 +90,6 @@ class KinesisStream:
         return tuple(shard for shard in after if shard_id in shard.parents)
 
     def has_shard(self, shard_id: str) -> bool:
-        """Return true unless the service says that it does not have this shard."""
         try:
             self.open(shard_id, TRIM_HORIZON)
         except ShardNotFound:
@@ -100,7 +97,6 @@ class KinesisStream:
         return True
 
     def open(self, shard_id: str, position: Position) -> str:
-        """Return an iterator at a position."""
         parameters = iterator_parameters(shard_id, position)
         try:
             return str(
@@ -111,7 +107,6 @@ class KinesisStream:
             raise ShardNotFound(f"{self._address}: no shard {shard_id}") from error
 
     def read(self, iterator: str, max_records: int) -> Page:
-        """Read one page."""
         response, service_time = self._clock.ask(
             partial(
                 self._calls.call,
@@ -127,7 +122,6 @@ class KinesisStream:
         )
 
     def close(self) -> None:
-        """Close the connections."""
         self._calls.close()
 
     def _pages(self, after: str | None = None) -> Iterator[ShardPage]:

@@ -47,7 +47,7 @@ class ServiceClock:
         return None
 
     def now(self) -> datetime:
-        """Return the service's time as far as the headers so far tell, else that of this machine.
+        """Return the service's time by the headers of its answers, else that of this machine.
 
         Every HTTP server must send the header; a test server without one shares our clock.
         """

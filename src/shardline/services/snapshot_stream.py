@@ -96,7 +96,6 @@ class SnapshotStream:
         self._segments = {segment_name(n, scan.segments): n for n in range(scan.segments)}
 
     def describe(self) -> StreamDescription:
-        """Describe the stream of the table."""
         return self._stream.describe()
 
     def list_shards(self) -> tuple[Shard, ...]:
@@ -161,7 +160,6 @@ class SnapshotStream:
         )
 
     def close(self) -> None:
-        """Close the connections."""
         self._scan.close()
         self._stream.close()
 

@@ -17,17 +17,17 @@ from shardline.errors import ConfigurationError
 def demo(
     fast: Annotated[bool, typer.Option("--fast", help="Fewer reshards and keys, for CI.")] = False,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Go on watching the page afterwards, until Ctrl-C.")
+        bool, typer.Option("--keep", help="Keep the page open afterwards, until Ctrl-C.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Which shards split and merge.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the random splits and merges.")] = 1,
     pause_seconds: Annotated[
-        float, typer.Option(min=0, help="At least so long between reshards, for eyes to follow.")
+        float, typer.Option(min=0, help="The shortest pause between reshards.")
     ] = 2.0,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what happens as lines of JSON, the verdict last.")
     ] = False,
 ) -> None:
-    """Read a stream that splits and merges with two Spark workers, kill one, and be judged.
+    """Read a stream that splits and merges with two Spark workers, kill one, check every record.
 
     Starts the embedded service, two workers (`shardline run`) and writers of numbered events;
     reshards, kills a worker with kill -9, stops the other as a deployment would, and lets the

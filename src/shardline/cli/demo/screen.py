@@ -49,7 +49,7 @@ class _Lines:
 
     def __init__(self) -> None:
         self._began_at = time.time()
-        self._told: set[Event] = set()
+        self._shown: set[Event] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -59,14 +59,14 @@ class _Lines:
 
     def _fresh(self, picture: Picture) -> "Iterator[tuple[float, Event]]":
         for event in picture.snapshot.events if picture.snapshot else ():
-            if event not in self._told:
-                self._told.add(event)
+            if event not in self._shown:
+                self._shown.add(event)
                 yield max(0.0, event.at - self._began_at), event
 
 
 class _JsonLines(_Lines):
     def show(self, picture: Picture) -> None:
-        if not self._told:
+        if not self._shown:
             print_json_line(event="started", page=picture.page)
         for seconds, event in self._fresh(picture):
             print_json_line(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _STREAM = "demo"
 _PATIENCE_SECONDS = 300.0
-_LOOK_SECONDS = 0.4
+_POLL_SECONDS = 0.4
 
 
 class Demo:
@@ -71,22 +71,22 @@ class Demo:
         """Run the whole demo and return its outcome."""
         from shardline.cli.demo.outcome import Outcome
 
-        doomed, heir = self._start("ada"), self._start("grace")
+        victim, survivor = self._start("ada"), self._start("grace")
         self._say("two Spark workers start: ada and grace")
         self._until(lambda: bool(self._watch.snapshot().workers), "starting Spark")
         # Few at first: while Spark warms up, a machine with two cores has enough to do.
         few, many = self._keys // 10, self._keys
         self._write([f"key-{n}" for n in range(few)], writers=1, pause_seconds=0.02)
-        self._until(lambda: bool(doomed.log.lines and heir.log.lines), "starting Spark")
+        self._until(lambda: bool(victim.log.lines and survivor.log.lines), "starting Spark")
         self._write([f"key-{n}" for n in range(few, many)], writers=4, pause_seconds=0.005)
         self._picture.workers.update(ada="reads", grace="reads")
         self._say("both workers read")
         self._next_step()
-        self._hang(heir)
+        self._hang(survivor)
         for _ in range(self._reshards // 2):
             self._reshard(rng)
         self._next_step()
-        self._kill(doomed, heir)
+        self._kill(victim, survivor)
         self._next_step()
         for _ in range(self._reshards - self._reshards // 2):
             self._reshard(rng)
@@ -96,10 +96,10 @@ class Demo:
         self._say(f"the writers stop after {self._written:,} events")
         self._until(lambda: self._readings.total >= self._written, "catching up")
         self._next_step()
-        clean_stop_seconds = self._stop(heir)
+        clean_stop_seconds = self._stop(survivor)
         verdict = self._judge()
         self._watch.set_verdict(verdict)
-        self._picture.page = ""  # who keeps it is told where it is, below the verdict
+        self._picture.page = ""  # --keep prints it below the verdict
         self._next_step()
         return Outcome(
             verdict,
@@ -175,20 +175,20 @@ class Demo:
         hang_file.unlink()
         self._say("every other shard was read on meanwhile; it goes on, too")
 
-    def _kill(self, doomed: "Worker", heir: "Worker") -> None:
+    def _kill(self, victim: "Worker", survivor: "Worker") -> None:
         def held_by_it() -> set[str]:
             shards = self._watch.snapshot().shards
-            return {s.id for s in shards if (s.owner or "").startswith(f"{doomed.name}-")}
+            return {s.id for s in shards if (s.owner or "").startswith(f"{victim.name}-")}
 
         self._until(lambda: bool(held_by_it()), "sharing the shards")
         held = held_by_it()
-        doomed.kill()
+        victim.kill()
         killed_at, began = time.time(), time.monotonic()
         self._picture.workers["ada"] = "killed"
         self._say(f"kill -9 of ada, which holds {shard_list(sorted(held))}")
 
         def taken_over() -> bool:
-            return any(line.shard_id in held and line.at > killed_at for line in heir.log.lines)
+            return any(line.shard_id in held and line.at > killed_at for line in survivor.log.lines)
 
         self._until(taken_over, "failing over")
         self._fail_over_seconds = time.monotonic() - began
@@ -201,18 +201,18 @@ class Demo:
         worker.wait(60)
         seconds = time.monotonic() - began
         self._picture.workers[worker.name] = "stopped"
-        self._say(f"{worker.name} {worker.last_words().removesuffix(', nothing to repeat')}")
+        self._say(f"{worker.name} {worker.last_line().removesuffix(', nothing to repeat')}")
         return seconds
 
     def _until(self, done: "Callable[[], bool]", doing: str) -> None:
         """Draw and read the logs until something is so; a worker that dies ends the demo."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while not done():
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
             self._draw()
             for worker in self._workers:
                 if not worker.alive and self._picture.workers[worker.name] != "killed":
-                    raise ShardlineError(f"worker {worker.name} ended: {worker.last_words()}")
+                    raise ShardlineError(f"worker {worker.name} ended: {worker.last_line()}")
             if time.monotonic() > deadline:
                 raise ShardlineError(f"{doing} took longer than {_PATIENCE_SECONDS:.0f} s")
 

@@ -98,7 +98,7 @@ class Worker:
         return self._process.poll() is None
 
     def kill(self) -> None:
-        """End it with all its children by kill -9: no goodbye, no lease given back."""
+        """End it with all its children by kill -9: no lease is released."""
         with suppress(ProcessLookupError):  # it has ended by itself
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -118,10 +118,10 @@ class Worker:
         finally:
             self._output.close()
 
-    def last_words(self) -> str:
+    def last_line(self) -> str:
         """Return the last line that it printed."""
         lines = Path(self._output.name).read_text().strip().splitlines()
-        return lines[-1] if lines else "it said nothing"
+        return lines[-1] if lines else "no output"
 
 
 def report_deliveries(checker: PromiseChecker, logs: list[Log]) -> None:

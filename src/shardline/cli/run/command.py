@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
-from shardline.cli.options import EndpointUrl, Profile, Region
+from shardline.cli.options import EndpointUrl, LeaseEndpointUrl, Profile, Region
 from shardline.cli.program import ExitCode
 from shardline.cli.run.consumer import load_consumer
 from shardline.cli.run.report import SPARK_DIED, Report, is_spark_gone
@@ -42,9 +42,7 @@ def run(
             show_default="sqlite:///shardline-leases.db",
         ),
     ] = None,
-    lease_endpoint_url: Annotated[
-        str | None, typer.Option(help="Another DynamoDB than AWS's, for the lease table.")
-    ] = None,
+    lease_endpoint_url: LeaseEndpointUrl = None,
     engine: Annotated[
         Engine,
         typer.Option(help="spark: each Spark task is a worker. process: here, without Spark."),
@@ -74,7 +72,7 @@ def run(
     ] = False,
     ephemeral: Annotated[
         bool,
-        typer.Option("--ephemeral", help="From the latest point, and nothing is remembered."),
+        typer.Option("--ephemeral", help="Start at latest, and keep no checkpoints."),
     ] = False,
     fan_out: Annotated[
         str | None,
@@ -105,7 +103,8 @@ def run(
         ),
     ] = False,
     grace_seconds: Annotated[
-        float, typer.Option(min=0, help="How long deliveries at hand may take at a stop.")
+        float,
+        typer.Option(min=0, help="How long running deliveries may take after a signal."),
     ] = 30.0,
     status_seconds: Annotated[
         float, typer.Option(min=1, help="How often to print a line about what is going on.")
@@ -128,8 +127,8 @@ def run(
 ) -> None:
     """Run a consumer until Ctrl-C or SIGTERM. Start it again anywhere, and the two share the work.
 
-    The first signal lets the deliveries at hand end, checkpoints them and gives every lease back;
-    a second one leaves at once, and they are repeated by whoever gets the shards.
+    The first signal waits for the running deliveries, writes their checkpoints and releases every
+    lease. A second one ends the process at once: the next owners repeat those deliveries.
     """
     report = Report(as_json=as_json)
     signals = Signals(report)
@@ -237,10 +236,10 @@ def _follow(
     """Print what is going on until the run ends, by itself or by a signal."""
     from shardline.leases.port import TableUnavailable
 
-    told_at = time.monotonic()
+    printed_at = time.monotonic()
     while running.running and not signals.stopping.wait(_POLL_SECONDS):
-        if time.monotonic() - told_at >= status_seconds:
-            told_at = time.monotonic()
+        if time.monotonic() - printed_at >= status_seconds:
+            printed_at = time.monotonic()
             try:
                 report.status(running.figures())
             except TableUnavailable as error:  # the workers wait for it too

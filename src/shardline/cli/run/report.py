@@ -62,7 +62,9 @@ class Report:
 
     def stopping(self) -> None:
         """Report that a signal came. Called by a signal handler."""
-        self._print("stopping", "stopping after the deliveries at hand; once more to leave at once")
+        self._print(
+            "stopping", "stopping after the running deliveries; signal again to end at once"
+        )
 
     def stopped_at_start(self) -> None:
         """Report that a signal came before any worker had started. Called by a signal handler."""

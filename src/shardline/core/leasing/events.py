@@ -209,7 +209,7 @@ class ShardHalted:
 
 @dataclass(frozen=True, slots=True)
 class Summarized:
-    """What this worker's next heartbeats say about it."""
+    """What this worker's next heartbeats report."""
 
     summary: Summary
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a heartbeat says about its worker; of a fixed size."""
+    """What a heartbeat reports of its worker; of a fixed size."""
 
     lag_ms: int | None = None
     """The longest lag of its shards."""
@@ -45,7 +45,7 @@ class OwnHeartbeat:
         return self.renewed_at + self._times.stop_seconds
 
     def renewal(self, now: float, held: int, asks: Iterable[str], leaving: bool) -> Renew | None:
-        """Return the heartbeat to write, if it is time, or if it has something new to say."""
+        """Return the heartbeat to write, if it is due, or if its content has changed."""
         asked = tuple(sorted(asks))
         new_asks = self._stored is not None and not set(asked) <= set(self._beat.asks)
         due = now - self.renewed_at >= self._times.renew_seconds

@@ -1,4 +1,4 @@
-"""The row of a run: what the launcher of a set of workers tells them, through the lease table."""
+"""The row of a run: how the launcher of a set of workers reaches them, in the lease table."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Run:
 
 
 class RunState(Enum):
-    """What a worker makes of its run's row."""
+    """What the row of its run means for a worker."""
 
     UNKNOWN = "unknown"
     """It was not read yet: the worker takes nothing."""

@@ -1,4 +1,4 @@
-"""What a worker must be told about its shards: start, finish, stop."""
+"""The calls to a worker about its shards: start, finish, stop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class WorkerCalls:
-    """Compares what a worker was told with the rows."""
+    """Compares the calls that a worker got with the rows."""
 
     def __init__(
         self, owner: str, ledger: Ledger, holdings: Holdings, handovers: Handovers
@@ -30,7 +30,7 @@ class WorkerCalls:
     def due(
         self, shard_ids: Iterable[str], now: float, *, working: bool, leaving: bool
     ) -> list[ToWorker]:
-        """Return what to tell the worker about these shards; stops come first."""
+        """Return the calls to the worker about these shards; stops come first."""
         stops: list[ToWorker] = []
         others: list[ToWorker] = []
         for shard_id in shard_ids:
@@ -55,7 +55,7 @@ class WorkerCalls:
         return [*stops, *others]
 
     def stop(self, shard_id: str, holding: Holding) -> Iterator[Stop]:
-        """End the work under a holding; the worker is told if it had started."""
+        """End the work under a holding; the worker is called if it had started."""
         self._handovers.giving.pop(shard_id, None)
         was, holding.stage = holding.stage, Stage.STOPPED
         if was in AT_WORK:

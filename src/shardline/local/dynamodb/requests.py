@@ -136,7 +136,7 @@ def write_units(*items: Item | None) -> float:
 
 
 def consumed(request: dict[str, Any], table: str, units: float) -> dict[str, Any]:
-    """Return the part of an answer that tells the capacity taken, if the request wants it."""
+    """Return the consumed capacity for the answer, if the request asks for it."""
     match request.get("ReturnConsumedCapacity", "NONE"):
         case "NONE":
             return {}

@@ -202,7 +202,7 @@ class FanOutCursor:
             self._refusals = 0
 
     def _note(self, page: Page) -> None:
-        """Move the position behind a page."""
+        """Move the position to the end of a page."""
         rows = page.records.num_rows
         if rows:
             number = page.records.column("sequenceNumber")[rows - 1].as_py()

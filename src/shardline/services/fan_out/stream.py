@@ -1,4 +1,4 @@
-"""Kinesis Data Streams that push: a stream behind the port, with subscriptions."""
+"""A stream of Kinesis as a `PushService`: its shards can be subscribed to."""
 
 from __future__ import annotations
 
@@ -96,7 +96,6 @@ class FanOutStream(KinesisStream):
             )
 
     def close(self) -> None:
-        """Close the connections."""
         super().close()
         for subscription in list(self._subscriptions):
             subscription.close()

@@ -72,7 +72,7 @@ def decode_event(body: bytes) -> RecordsAnswer:
     """Decode a SubscribeToShardEvent, whose continuation number stands in place of an iterator.
 
     Raises `msgspec.DecodeError` for an event that has neither that number nor child shards: it
-    would be the end of a shard, and is not said to be.
+    would mean the end of a shard, without evidence of it.
     """
     answer = guarded(_decode_event, body)
     if answer.next_iterator is None and not answer.children:
