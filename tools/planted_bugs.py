@@ -45,8 +45,8 @@ BUGS: Final = (
         "K-14 K-25",
         "the leases of a runner that died are not taken anew",
         "consumer/worker.py",
-        "        for key in sorted(self._running):\n            self.handle(PipelineFailed(",
-        "        for key in ():\n            self.handle(PipelineFailed(",
+        '        for key in sorted(self._running):\n            reason = f"the process',
+        '        for key in ():\n            reason = f"the process',
         "tests/unit/consumer/test_worker.py",
     ),
     PlantedBug(
@@ -100,7 +100,7 @@ BUGS: Final = (
     ),
     PlantedBug(
         "K-51 W-18",
-        "a stop gives leases back without waiting for the deliveries at hand",
+        "a stop gives leases back without waiting for the running deliveries",
         "consumer/worker.py",
         "        while self._running and self._runner is not None and self._clock() < deadline:",
         "        while False:",

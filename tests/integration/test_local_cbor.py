@@ -12,7 +12,7 @@ from shardline.core.positions import TRIM_HORIZON
 from shardline.errors import ConfigurationError, StreamNotFound
 from shardline.local import Service
 from shardline.services.access import Access
-from shardline.services.cbor_client import speak_cbor
+from shardline.services.cbor_client import use_cbor
 from shardline.services.connection import connect
 from shardline.services.cursor import ShardCursor
 from shardline.services.wire import cbor
@@ -31,7 +31,7 @@ def service() -> Iterator[Service]:
 @pytest.fixture
 def client(service: Service) -> Any:
     client = service.client()
-    speak_cbor(client, "kinesis")
+    use_cbor(client, "kinesis")
     return client
 
 

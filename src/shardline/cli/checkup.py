@@ -170,6 +170,8 @@ class Checkup:
         import botocore.session
         from botocore.exceptions import BotoCoreError
 
+        from shardline.services.access import is_loopback
+
         remedy = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run `aws configure`"
         try:
             session = botocore.session.Session(profile=self._access.profile)
@@ -178,7 +180,7 @@ class Checkup:
             return Finding("credentials", Outcome.MISSING, str(error), remedy)
         if credentials is not None:
             return Finding("credentials", Outcome.FINE, f"found ({credentials.method})")
-        if urlsplit(endpoint_url).hostname in {"127.0.0.1", "localhost", "::1"}:
+        if is_loopback(urlsplit(endpoint_url).hostname or ""):
             return Finding("credentials", Outcome.OPTIONAL, "none, and a local server needs none")
         return Finding("credentials", Outcome.MISSING, "none found", remedy)
 

@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from typing import Final
 from urllib.parse import urlsplit
 
+from shardline.services.access import is_loopback
+
 _WILDCARDS: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound
 
 
@@ -39,13 +41,6 @@ class Admission:
         if name in self._names or is_loopback(name):
             return True
         return self._any_address and _is_address(name)
-
-
-def is_loopback(name: str) -> bool:
-    """Return true for a loopback address and the names that always stand for one."""
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
-    return _is_address(name) and ipaddress.ip_address(name).is_loopback
 
 
 def _is_address(name: str) -> bool:

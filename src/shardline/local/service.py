@@ -14,7 +14,7 @@ import boto3
 from aiohttp import web
 
 from shardline.errors import ConfigurationError
-from shardline.local.admission import Admission, is_loopback
+from shardline.local.admission import Admission
 from shardline.local.clock import Clock
 from shardline.local.control import Control
 from shardline.local.dynamodb.database import Database
@@ -31,6 +31,7 @@ from shardline.local.replay import DATABASE, TABLE, restore
 from shardline.local.server import MAX_REQUEST_BYTES, Server, drop_content_type
 from shardline.local.settings import Settings
 from shardline.local.whole_answers import repeat_cut_answers
+from shardline.services.access import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

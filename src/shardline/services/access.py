@@ -74,7 +74,8 @@ def _make_client(service: str, access: Access) -> Any:
     loader = _loader(session.get_config_variable("data_path"))
     session.register_component("data_loader", loader)
     region = access.region or session.get_config_variable("region")
-    if _is_loopback(access.endpoint_url or _endpoint_of_environment(service)):
+    url = access.endpoint_url or _endpoint_of_environment(service)
+    if url and is_loopback(urlsplit(url).hostname or ""):
         # A server on this machine checks neither, and a lookup at the metadata service of a cloud
         # machine would only wait for its time-out.
         region = region or _PLACEHOLDER_REGION
@@ -152,11 +153,9 @@ def _endpoint_of_environment(service: str) -> str | None:
     return os.environ.get(f"AWS_ENDPOINT_URL_{name}") or os.environ.get("AWS_ENDPOINT_URL")
 
 
-def _is_loopback(url: str | None) -> bool:
-    host = urlsplit(url).hostname if url else None
-    if host is None:
-        return False
+def is_loopback(host: str) -> bool:
+    """Return true for a loopback address and the names that always stand for one."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return host == "localhost"
+        return host == "localhost" or host.endswith(".localhost")

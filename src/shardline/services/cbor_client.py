@@ -17,7 +17,7 @@ from shardline.services.wire import cbor
 WIRES: Final = ("json", "cbor")
 
 
-def speak_cbor(client: Any, service_id: str) -> None:
+def use_cbor(client: Any, service_id: str) -> None:
     """Make a client send CBOR, and read it in every answer, refusals included."""
 
     def write(params: dict[str, Any], model: Any, **_: Any) -> None:

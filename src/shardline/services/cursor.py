@@ -84,7 +84,7 @@ class ShardCursor:
 
     @property
     def ended(self) -> bool:
-        """Whether everything in a closed shard has been read. Never taken back."""
+        """True once everything in a closed shard has been read; it stays true."""
         return self._position == SHARD_END
 
     def read(self, max_records: int) -> Page:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from shardline.core.positions import TRIM_HORIZON, Position
 from shardline.errors import ShardNotFound, StreamNotFound
 from shardline.services.calls import Calls, Patience
-from shardline.services.cbor_client import speak_cbor
+from shardline.services.cbor_client import use_cbor
 from shardline.services.exact_times import send_exact_times
 from shardline.services.iterators import iterator_parameters
 from shardline.services.listing import list_whole
@@ -69,7 +69,7 @@ class KinesisStream:
         decode_answers_with(_DECODERS, client)
         send_exact_times(client)
         if wire == "cbor":
-            speak_cbor(client, "kinesis")
+            use_cbor(client, "kinesis")
         self._calls = Calls(client, str(address), self._patience)
         self._clock = ServiceClock()
         self._presence = StreamPresence(self.describe)

@@ -110,7 +110,7 @@ class ShardReader(Protocol):
 
     @property
     def ended(self) -> bool:
-        """Whether everything in a closed shard has been read. Never taken back."""
+        """True once everything in a closed shard has been read; it stays true."""
 
     def read_steps(self, max_records: int) -> Steps[Page]:
         """Read the next page, which may be empty."""

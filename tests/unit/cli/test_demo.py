@@ -9,7 +9,7 @@ from rich.console import Console
 
 from shardline.cli.demo.outcome import Outcome
 from shardline.cli.demo.picture import Picture, draw, fitting
-from shardline.cli.demo.readings import Readings
+from shardline.cli.demo.read_counts import ReadCounts
 from shardline.cli.demo.screen import screen_for
 from shardline.cli.demo.workers import Line
 from shardline.core.fences import Fence
@@ -68,14 +68,14 @@ def test_where_room_is_short_finished_shards_go_first() -> None:
     assert len(fitting(shards, 3)) == 3
 
 
-def test_readings_count_each_record_once_and_forget_what_is_long_ago() -> None:
-    readings = Readings()
+def test_read_counts_have_each_record_once_and_forget_what_is_long_ago() -> None:
+    counts = ReadCounts()
     records = [RecordRef("k", number) for number in range(8)]
     line = Line(0.0, "delivered", "s", "ada", Fence(), records)
-    readings.add([line, line], now=100.0)
-    assert readings.total == 8
-    assert readings.rates(101.0) == {"s": 4.0}
-    assert readings.rates(110.0) == {}
+    counts.add([line, line], now=100.0)
+    assert counts.total == 8
+    assert counts.rates(101.0) == {"s": 4.0}
+    assert counts.rates(110.0) == {}
 
 
 def test_as_json_every_event_is_told_once_and_the_verdict_last(

@@ -3,7 +3,7 @@
 import time
 from typing import TYPE_CHECKING
 
-from shardline.cli.demo.readings import Readings
+from shardline.cli.demo.read_counts import ReadCounts
 from shardline.errors import ShardlineError
 from shardline.observation.names import shard_list
 
@@ -56,8 +56,8 @@ class Demo:
         table.prepare()
         address = f"kinesis://{_STREAM}"
         stream = connect(address, Access(endpoint_url=self._service.endpoint_url))
-        self._readings = Readings()
-        self._watch = LiveWatch(address, stream, table, "demo", self._readings)
+        self._counts = ReadCounts()
+        self._watch = LiveWatch(address, stream, table, "demo", self._counts)
         self.page_url = cleaning.enter_context(PageServer(self._watch)).url
         self._picture: Picture = Picture(page=self.page_url)
         self._traffic: list[Traffic] = []
@@ -94,7 +94,7 @@ class Demo:
         for traffic in self._traffic:
             traffic.stop()
         self._say(f"the writers stop after {self._written:,} events")
-        self._until(lambda: self._readings.total >= self._written, "catching up")
+        self._until(lambda: self._counts.total >= self._written, "catching up")
         self._next_step()
         clean_stop_seconds = self._stop(survivor)
         verdict = self._judge()
@@ -150,7 +150,7 @@ class Demo:
         def settled() -> bool:
             shards = self._picture.snapshot.shards if self._picture.snapshot else ()
             return (
-                self._readings.total >= written
+                self._counts.total >= written
                 and not any(shard.waits_for for shard in shards)
                 and time.monotonic() >= again_at
             )
@@ -228,11 +228,11 @@ class Demo:
     def _draw(self) -> None:
         picture, now = self._picture, time.monotonic()
         for worker in self._workers:
-            self._readings.add(worker.log.read_on(), now)
+            self._counts.add(worker.log.read_on(), now)
         picture.seconds = now - self._began
         picture.written = self._written
-        picture.read = self._readings.total
-        picture.shard_rates = self._readings.rates(now)
+        picture.read = self._counts.total
+        picture.shard_rates = self._counts.rates(now)
         picture.records_per_second = sum(picture.shard_rates.values())
         picture.snapshot = self._watch.snapshot()
         self._screen.show(picture)

@@ -100,7 +100,7 @@ def redrive(
     later ones of its key with it.
     """
     from shardline.cli.leases.tables import open_lease_table
-    from shardline.cli.letters.redriving import Plan
+    from shardline.cli.letters.redrive_plan import RedrivePlan
     from shardline.cli.run.consumer import load_consumer
     from shardline.services.access import Access
 
@@ -109,7 +109,7 @@ def redrive(
     with open_lease_table(app, lease_table, access, lease_endpoint_url) as table:
         if table is None:
             raise ConfigurationError("redrive needs --app and --lease-table")
-        plan = Plan(place, access, stream, app, table, frozenset(keys) if keys else None)
+        plan = RedrivePlan(place, access, stream, app, table, frozenset(keys) if keys else None)
         plan.print_out(dry_run=dry_run, as_json=as_json)
         if dry_run or plan.empty:
             return

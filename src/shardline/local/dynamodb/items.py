@@ -11,6 +11,7 @@ from shardline.local.dynamodb.paths import read
 from shardline.local.dynamodb.placeholders import Placeholders
 from shardline.local.dynamodb.requests import (
     check_item,
+    choice,
     consumed,
     projected,
     read_condition,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from shardline.local.dynamodb.syntax import Action
 
-_UPDATE_RETURNS: Final = ("NONE", "ALL_OLD", "UPDATED_OLD", "ALL_NEW", "UPDATED_NEW")
+_UPDATE_RETURNS: Final = ("ALL_NEW", "UPDATED_OLD", "ALL_OLD", "NONE", "UPDATED_NEW")
 _NO_ACTIONS: Final[tuple[Action, ...]] = ()
 
 
@@ -71,13 +72,7 @@ class ItemOperations:
 
     def update_item(self, request: dict[str, Any], now_ms: int) -> dict[str, Any]:
         """Answer UpdateItem."""
-        returns = request.get("ReturnValues", "NONE")
-        if returns not in _UPDATE_RETURNS:
-            raise invalid(
-                f"1 validation error detected: Value '{returns}' at 'returnValues' failed to "
-                "satisfy constraint: Member must satisfy enum value set: [ALL_NEW, UPDATED_OLD, "
-                "ALL_OLD, NONE, UPDATED_NEW]"
-            )
+        returns = choice(request, "ReturnValues", _UPDATE_RETURNS, "NONE")
         prepared = self.prepare_update(request, now_ms)
         self._database.write([prepared.write], now_ms)
         attributes = _returned(prepared, returns)

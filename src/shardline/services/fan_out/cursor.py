@@ -96,7 +96,7 @@ class FanOutCursor:
 
     @property
     def ended(self) -> bool:
-        """Whether everything in a closed shard has been read. Never taken back."""
+        """True once everything in a closed shard has been read; it stays true."""
         return self._position == SHARD_END
 
     def read_steps(self, max_records: int) -> Steps[Page]:

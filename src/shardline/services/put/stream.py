@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class PutStream:
-    """One stream, through a botocore client that this object owns from now on.
+    """One stream, through a botocore client that this object owns and closes.
 
     A call that gets no whole answer is repeated, though it may have had its effect: an entry may
     then be written twice in a row.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from shardline.services.access import Access
 
 
-class Plan:
+class RedrivePlan:
     """The letters of one app and stream, and the shards to hold while they are processed."""
 
     def __init__(

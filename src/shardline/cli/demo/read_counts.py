@@ -15,7 +15,7 @@ _WINDOW_SECONDS: Final = 4.0
 """Batches come about once a second: over less than some of them, a rate would jump."""
 
 
-class Readings:
+class ReadCounts:
     """Counts different records, and records per second of each shard. For several threads."""
 
     def __init__(self) -> None:
