@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import urllib.request
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from botocore.config import Config
@@ -11,7 +12,8 @@ from botocore.config import Config
 if TYPE_CHECKING:
     from shardline.local import Service
 
-
+START: Final = datetime(2026, 11, 15, 12, tzinfo=UTC)
+"""When the clock of the fixture `service` begins."""
 SIGNED: Final = {
     "Authorization": "AWS4-HMAC-SHA256 Credential=local, SignedHeaders=host, Signature=0",
     "X-Amz-Date": "20260101T000000Z",

@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -23,6 +22,7 @@ import shardline
 from shardline.errors import ConfigurationError, ItemMismatch, ServiceError, ServiceUnreachable
 from shardline.local import Service
 from tests import servers
+from tests.integration.next_changes import next_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from tests.servers import Endpoint
 
 T = TypeVar("T")
-DEADLINE_SECONDS = 30
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "change_streams.py"
 
 
@@ -65,13 +64,7 @@ def user_model(include: list[str] | None = None) -> Any:
 
 def take(stream: ChangeStream[T], count: int) -> list[Change[T]]:
     """Return the next changes, and make sure that no more come with them."""
-    changes: list[Change[T]] = []
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while len(changes) < count:
-        assert time.monotonic() < deadline, f"only {len(changes)} of {count} changes came"
-        change = next(stream)
-        if change is not None:
-            changes.append(change)
+    changes = next_changes(stream, count)
     assert next(stream) is None
     return changes
 
@@ -336,33 +329,21 @@ def test_a_stream_that_was_switched_off_and_on_is_drained_and_then_read_on(
     engine.save(users[0], users[1])
     options: dict[str, Any] = {"list_seconds": 0.1, "poll_seconds": 0.05}
     with engine.stream(User, "trim_horizon", **options) as stream:
-        assert [change["new"] for change in until(stream, 1)] == users[:1]
+        assert [change["new"] for change in next_changes(stream, 1)] == users[:1]
         before = json.loads(json.dumps(stream.token))
         client.update_table(TableName=table, StreamSpecification={"StreamEnabled": False})
         engine.save(users[2])  # in no stream
         client.update_table(TableName=table, StreamSpecification=on)
         engine.save(users[3])
-        assert [change["new"] for change in until(stream, 2)] == [users[1], users[3]]
+        assert [change["new"] for change in next_changes(stream, 2)] == [users[1], users[3]]
         assert f"{table} was switched off and on" in caplog.text
         after = stream.token
     assert after["stream"] != before["stream"]
     with engine.stream(User, before, **options) as again:
-        assert [change["new"] for change in until(again, 2)] == [users[1], users[3]]
+        assert [change["new"] for change in next_changes(again, 2)] == [users[1], users[3]]
     with engine.stream(User, after, **options) as again:
         engine.delete(users[3])
-        assert [change["old"] for change in until(again, 1)] == [users[3]]
-
-
-def until(stream: ChangeStream[T], count: int) -> list[Change[T]]:
-    """Return the next changes, however long they take to come."""
-    changes: list[Change[T]] = []
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while len(changes) < count:
-        assert time.monotonic() < deadline, f"only {len(changes)} of {count} changes came"
-        change = next(stream)
-        if change is not None:
-            changes.append(change)
-    return changes
+        assert [change["old"] for change in next_changes(again, 1)] == [users[3]]
 
 
 @pytest.mark.req("C-01", "C-02", "C-03", "C-07", "C-08")

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shardline.local import Clock, Service
-from tests.integration.kinesis_calls import client_of, iterator, listed, put, read, shard
+from tests.integration.kinesis_calls import START, client_of, iterator, listed, put, read, shard
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from shardline.local import Service
 
-START = datetime(2026, 11, 15, 12, tzinfo=UTC)
 STREAM = {"StreamName": "orders"}
 DAY_SECONDS = 24 * 3600
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    with Service(clock=Clock(START)) as service:
-        yield service
 
 
 @pytest.fixture

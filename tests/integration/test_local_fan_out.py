@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,22 +11,15 @@ from botocore.exceptions import ClientError, EventStreamError
 from shardline.local import Clock, Service
 from shardline.local.kinesis.consumers import MAX_CONSUMERS
 from tests.contract.reading import wait_until
-from tests.integration.kinesis_calls import client_of, put, shard
+from tests.integration.kinesis_calls import START, client_of, put, shard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
 STREAM = {"StreamName": "orders"}
 STREAM_ARN = "arn:aws:kinesis:us-east-1:000000000000:stream/orders"
 FROM_HORIZON = {"Type": "TRIM_HORIZON"}
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    with Service(clock=Clock(START)) as service:
-        yield service
 
 
 @pytest.fixture

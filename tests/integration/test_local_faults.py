@@ -7,14 +7,13 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutError
 
-from shardline.local import Clock, Service
+from shardline.local import Service
 from tests.integration.kinesis_calls import (
     SIGNED,
     client_of,
@@ -27,18 +26,9 @@ from tests.integration.kinesis_calls import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from shardline.local.faults import FaultKind
 
-START = datetime(2026, 11, 15, 12, tzinfo=UTC)
 STREAM = {"StreamName": "orders"}
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    with Service(clock=Clock(START)) as service:
-        yield service
 
 
 @pytest.fixture

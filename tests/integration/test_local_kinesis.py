@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from shardline.local import Clock, Service
-from tests.integration.kinesis_calls import client_of, control, iterator, listed, put, read, shard
+from tests.integration.kinesis_calls import (
+    START,
+    client_of,
+    control,
+    iterator,
+    listed,
+    put,
+    read,
+    shard,
+)
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-START = datetime(2026, 11, 15, 12, tzinfo=UTC)
 HALF = 2**127
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    with Service(clock=Clock(START)) as service:
-        yield service
 
 
 @pytest.fixture

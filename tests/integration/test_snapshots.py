@@ -15,11 +15,12 @@ import shardline
 from shardline.errors import InvalidPosition
 from shardline.local import Service
 from shardline.services.pace import UNPACED
+from tests.integration.next_changes import next_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shardline.tables.changes import Change, ChangeStream
+    from shardline.tables.changes import Change
 
 SEEDS = 50
 DEADLINE_SECONDS = 60
@@ -132,11 +133,11 @@ def test_items_come_once_as_snapshots_and_then_changes(engine: shardline.Engine)
     engine.bind(Thing)
     engine.save(*(Thing(id=b"a", place=place, value=place) for place in range(5)))
     with engine.stream(Thing, "snapshot", **QUICK) as stream:
-        first = take(stream, 2)
+        first = next_changes(stream, 2)
         later = Thing(id=b"a", place=9, value=9)
         engine.save(later)
         saved = json.dumps(stream.token)
-        rest = take(stream, 4)
+        rest = next_changes(stream, 4)
     kinds = [change["meta"]["event"]["type"] for change in first + rest]
     # The one that was written meanwhile comes as a change, and in the snapshot if that met it.
     assert kinds[:5] == ["snapshot"] * 5
@@ -145,7 +146,7 @@ def test_items_come_once_as_snapshots_and_then_changes(engine: shardline.Engine)
     assert all(change["meta"]["created_at"].tzinfo is not None for change in first + rest)
     with engine.stream(Thing, json.loads(saved), **QUICK) as stream:
         # The rest of the table, in which that item is now; then its change, as it was pinned.
-        again = take(stream, 5)
+        again = next_changes(stream, 5)
         assert "snapshot" not in stream.token
     assert [change["key"] for change in again[:4]] == [change["key"] for change in rest]
     assert [c["meta"]["event"]["type"] for c in again] == ["snapshot"] * 4 + ["insert"]
@@ -173,14 +174,3 @@ def test_a_snapshot_in_asynchronous_code(engine: shardline.Engine) -> None:
 
     found = asyncio.run(asyncio.wait_for(read(), DEADLINE_SECONDS))
     assert (sorted(found[:3]), found[3:]) == ([0, 1, 2], [7])
-
-
-def take(stream: ChangeStream[Any], count: int) -> list[Change[Any]]:
-    changes: list[Change[Any]] = []
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while len(changes) < count:
-        assert time.monotonic() < deadline, f"only {len(changes)} of {count} changes came"
-        change = next(stream)
-        if change is not None:
-            changes.append(change)
-    return changes
