@@ -1,6 +1,6 @@
 """Reads dead letters from where consumers put them: a folder, a stream or a table.
 
-`newest` is for a page that looks every second: it is bounded, and reads on from where it was.
+`newest` is for a page that refreshes every second: it is bounded, and continues where it was.
 `read_all` is for a command that lists or redrives: it reads everything that the place has.
 """
 
@@ -26,10 +26,10 @@ from shardline.services.pace import ShardPace
 
 SHOWN: Final = 50
 _TAIL_BYTES: Final = 4 * 1024 * 1024
-"""Of a file, at each look: the letters of some records of 1 MB."""
+"""Read of a file at each refresh: the letters of some records of 1 MB."""
 _PAYLOAD_CHARACTERS: Final = 400
 _READ_SECONDS: Final = 0.5
-"""Of a stream of letters, at each look: a long one is caught up with over several looks."""
+"""Spent on a stream of letters at each refresh: a long stream takes several."""
 _READ_RECORDS: Final = 1_000
 _LIST_SECONDS: Final = 30.0
 _SCAN_SECONDS: Final = 30.0
@@ -126,7 +126,7 @@ class _LettersInStream:
         return tuple(map(_shown, self._newest.newest()))
 
     def read_all(self) -> Assembly:
-        """Read every shard up to its tip, as the service tells it."""
+        """Read every shard up to its tip, by what the service reports."""
         assembly = Assembly()
         for shard in self._service.list_shards():
             cursor = self._cursor(shard.id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from shardline.leases.address import open_table
@@ -24,7 +25,7 @@ def lineage(
     profile: str | None = None,
 ) -> Snapshot:
     """Return the shards of a stream, each parent before its children. A notebook shows a table."""
-    return _look(stream, Access(region, endpoint_url, profile))
+    return _snapshot(stream, Access(region, endpoint_url, profile))
 
 
 def leases(
@@ -38,21 +39,15 @@ def leases(
     profile: str | None = None,
 ) -> Snapshot:
     """Return the same with the leases of an application: owners, checkpoints, lag, workers."""
-    table = open_table(lease_table, Access(region, lease_endpoint_url, profile))
-    try:
-        return _look(stream, Access(region, endpoint_url, profile), table, app)
-    finally:
-        table.close()
+    with closing(open_table(lease_table, Access(region, lease_endpoint_url, profile))) as table:
+        return _snapshot(stream, Access(region, endpoint_url, profile), table, app)
 
 
-def _look(
+def _snapshot(
     stream: str, access: Access, table: LeaseTable | None = None, app: str | None = None
 ) -> Snapshot:
-    service = connect(stream, access)
-    try:
+    with closing(connect(stream, access)) as service:
         observation = observe(service, stream, time.time(), table, app)
-    finally:
-        service.close()
     shards = shard_views(observation)
     return Snapshot(
         at=observation.at,
