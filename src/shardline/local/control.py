@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from shardline.local.admission import Admission
+    from shardline.local.backend import Backend
     from shardline.local.clock import Clock
     from shardline.local.journal import Journal
     from shardline.local.kinesis.account import Account
-    from shardline.local.refusals import Backend
 
 
 class _Advance(msgspec.Struct, forbid_unknown_fields=True):
@@ -125,10 +125,9 @@ class Control:
                 for name, value in changes.items():
                     if value is not None:
                         setattr(self._account.settings, name, value)
-            case [service, operation] if hasattr(self._backends.get(service), "control"):
-                backend: Any = self._backends[service]
-                answer: dict[str, Any] = backend.control(operation, request, self._clock.now_ms())
-                return answer
+            case [service, operation] if service in self._backends:
+                backend = self._backends[service]
+                return backend.control(operation, request, self._clock.now_ms())
             case _:
                 raise Refusal("UnknownOperationException", "there is no such control call")
         return {}

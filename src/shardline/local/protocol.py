@@ -14,7 +14,7 @@ from shardline.services.wire import cbor
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from shardline.local.refusals import Backend
+    from shardline.local.backend import Backend
 
 _JSON_TYPES: Final = ("application/x-amz-json-1.1", "application/x-amz-json-1.0")
 _OLD_JSON: Final = "application/json"
@@ -77,7 +77,7 @@ def parse_call(request: Request, backends: Sequence[Backend]) -> Call:
         raise Refusal("AccessDeniedException", _NO_TARGET, status=403)
     backend = next((b for b in backends if request.target.startswith(b.target_prefix)), None)
     operation = "" if backend is None else request.target.removeprefix(backend.target_prefix)
-    known = backend is not None and _knows(backend, operation)
+    known = backend is not None and backend.knows(operation)
     if not request.body:
         raise Refusal("SerializationException" if known else "UnknownOperationException")
     if encoding is Encoding.XML:
@@ -91,11 +91,6 @@ def parse_call(request: Request, backends: Sequence[Backend]) -> Call:
         raise Refusal("UnknownOperationException")
     require_signature(request.headers, request.query)
     return Call(backend, operation, parameters)
-
-
-def _knows(backend: Backend, operation: str) -> bool:
-    knows = getattr(backend, "knows", None)
-    return knows is None or bool(knows(operation))
 
 
 def encoded_refusal(refusal: Refusal, request: Request) -> tuple[bytes, str | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 
 class Refusal(Exception):
@@ -23,13 +23,3 @@ class Refusal(Exception):
         # AWS spells the member in two ways.
         member = "Message" if self.name == "SerializationException" else "message"
         return {"__type": self.name, member: self.message, **self.fields}
-
-
-class Backend(Protocol):
-    """One service behind the HTTP server: operations on its state, without I/O."""
-
-    target_prefix: str
-    """The prefix of X-Amz-Target, including the dot: "Kinesis_20131202."."""
-
-    def call(self, operation: str, request: dict[str, Any], now_ms: int) -> bytes:
-        """Execute one operation and return the response body as JSON, or raise `Refusal`."""

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shardline.local.admission import Admission
+    from shardline.local.backend import Backend
     from shardline.local.clock import Clock
     from shardline.local.faults import Fault, Faults
     from shardline.local.journal import Journal
-    from shardline.local.refusals import Backend
     from shardline.local.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -90,24 +90,21 @@ class Server:
 
     async def _execute(self, http: web.Request, request: Request, call: Call) -> web.StreamResponse:
         backend, operation, parameters = call
-        shard_id = _shard_of(call)
+        shard_id = backend.shard_of(operation, parameters)
         await self._apply_faults(operation, shard_id, backend)
         if self._journal is not None:
             await self._journal.require_writable()
         now_ms = self._clock.now_ms()
         in_cbor = request.encoding() is Encoding.CBOR
-        start = getattr(backend, "subscription", None)
-        subscription = start(operation, parameters, now_ms) if start is not None else None
+        subscription = backend.subscription(operation, parameters, now_ms)
         if subscription is not None:
             if self._faults.take("lose-reply", operation, shard_id):
                 raise _Cut(f"after {operation}")
             headers = self._headers(None, request)
             return await self._pusher.push(http, subscription, headers, in_cbor=in_cbor)
-        execute = getattr(backend, "call_cbor", None) if in_cbor else backend.call
-        if execute is None:
-            raise Refusal("SerializationException", "CBOR is not supported here: send JSON")
+        execute = backend.call_cbor if in_cbor else backend.call
         try:
-            body: bytes = execute(operation, parameters, now_ms)
+            body = execute(operation, parameters, now_ms)
         finally:  # a refusal also depends on earlier entries
             if self._journal is not None:
                 await self._journal.flushed()
@@ -122,8 +119,7 @@ class Server:
         backend, operation, _ = call
         if self._faults.take("cut-answer", operation, shard_id):
             return True
-        has_effect = getattr(backend, "has_effect", None)
-        if not self._settings.cut_answer_one_in or has_effect is None or has_effect(operation):
+        if backend.has_effect(operation):
             return False
         return self._faults.happens(
             self._settings.cut_answer_one_in, "cut-answer", operation, shard_id or ""
@@ -186,15 +182,6 @@ async def _wait_for_release(hang: Fault) -> None:
     deadline = None if hang.seconds is None else time.monotonic() + hang.seconds
     while not hang.released.is_set() and (deadline is None or time.monotonic() < deadline):
         await asyncio.sleep(_HANG_POLL_SECONDS)
-
-
-def _shard_of(call: Call) -> str | None:
-    find = getattr(call.backend, "shard_of", None)
-    if find is not None:
-        shard_id = find(call.operation, call.parameters)
-    else:
-        shard_id = call.parameters.get("ShardId")
-    return shard_id if isinstance(shard_id, str) else None
 
 
 def _response(body: bytes, status: int, headers: dict[str, str]) -> web.Response:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from botocore.config import Config
 
-    from shardline.local.refusals import Backend
+    from shardline.local.backend import Backend
 
 _logger = logging.getLogger(__name__)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from shardline.local.backend import Backend
 from shardline.local.dynamodb.batches import BatchOperations
 from shardline.local.dynamodb.items import ItemOperations
 from shardline.local.dynamodb.queries import QueryOperations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from shardline.local.dynamodb.database import Database
 
 
-class DynamoDBBackend:
+class DynamoDBBackend(Backend):
     """DynamoDB over the tables in memory, without any I/O."""
 
     target_prefix = "DynamoDB_20120810."

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 
+from shardline.local.backend import Backend
 from shardline.local.dynamodb_streams.changes import sequence_text
 from shardline.local.dynamodb_streams.control import Tables, control
 from shardline.local.dynamodb_streams.iterators import (
@@ -61,7 +62,7 @@ class _GetRecords(msgspec.Struct, rename="pascal"):
     limit: _ReadLimit = MAX_RECORDS
 
 
-class DynamoDBStreamsBackend:
+class DynamoDBStreamsBackend(Backend):
     """The DynamoDB Streams backend of the HTTP server."""
 
     target_prefix = "DynamoDBStreams_20120810."
@@ -80,12 +81,10 @@ class DynamoDBStreamsBackend:
         }
 
     def knows(self, operation: str) -> bool:
-        """Return true if the service has an operation of this name."""
         return operation in self._operations
 
-    def has_effect(self, operation: str) -> bool:
+    def has_effect(self, operation: str) -> bool:  # noqa: ARG002
         """Return false: every operation only reads."""
-        del operation
         return False
 
     def call(self, operation: str, request: dict[str, Any], now_ms: int) -> bytes:
@@ -108,11 +107,9 @@ class DynamoDBStreamsBackend:
         return control(self.tables, operation, request)
 
     def shard_of(self, operation: str, request: dict[str, Any]) -> str | None:
-        """Return the shard of a call, or None if it does not concern exactly one."""
         if operation == "GetRecords":
             return shard_of_iterator(str(request.get("ShardIterator")))
-        shard_id = request.get("ShardId")
-        return shard_id if isinstance(shard_id, str) else None
+        return super().shard_of(operation, request)
 
     # --- listing ----------------------------------------------------------------------------
 

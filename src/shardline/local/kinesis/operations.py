@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from shardline.local import replay
+from shardline.local.backend import Backend
 from shardline.local.kinesis import admin, consumers, listing, records, resharding, tags
 from shardline.local.kinesis.account import Account
 from shardline.local.kinesis.cbor import with_times
@@ -70,7 +71,7 @@ _RESHARD_SHAPE: Final = Structure(
 )
 
 
-class Kinesis:
+class Kinesis(Backend):
     """The Kinesis backend of the HTTP server."""
 
     target_prefix = "Kinesis_20131202."
@@ -109,7 +110,6 @@ class Kinesis:
         return answer
 
     def knows(self, operation: str) -> bool:
-        """Return true if the service has the operation."""
         return operation in _OPERATIONS or operation == _SUBSCRIBE
 
     def has_effect(self, operation: str) -> bool:
@@ -144,14 +144,12 @@ class Kinesis:
             self.account.written.clear()
 
     def shard_of(self, operation: str, request: dict[str, Any]) -> str | None:
-        """Return the shard of a call, or None if it does not concern exactly one."""
         if operation == "GetRecords":
             try:
                 return records.shard_of_iterator(str(request.get("ShardIterator")))
             except Refusal:
                 return None
-        shard_id = request.get("ShardId")
-        return shard_id if isinstance(shard_id, str) else None
+        return super().shard_of(operation, request)
 
     def control(self, operation: str, request: dict[str, Any], now_ms: int) -> dict[str, Any]:
         """Execute a control call: `reshard`, which also works on ON_DEMAND streams."""
