@@ -2,6 +2,7 @@
 
 import sys
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -113,21 +114,15 @@ def import_leases(
         raise ConfigurationError("name one of --from FILE and --from-kcl TABLE")
     access = Access(region=region, endpoint_url=endpoint_url, profile=profile)
     table_access = replace(access, endpoint_url=lease_endpoint_url)
-    service = connect(stream, access)
-    try:
+    with closing(connect(stream, access)) as service:
         if kcl_table is not None:
             header, rows = _of_kcl(
                 kcl_table, stream, app, service, table_access, start, watch_seconds
             )
         else:
             header, rows = _of_file(file or Path("-"), stream, app, service)
-    finally:
-        service.close()
-    table = open_table(lease_table, table_access)
-    try:
+    with closing(open_table(lease_table, table_access)) as table:
         write_leases(table, header, rows, dry_run=dry_run, yes=yes, as_json=as_json)
-    finally:
-        table.close()
 
 
 def _of_file(
