@@ -141,7 +141,7 @@ def _run(command: list[str], service: Service, stopped: threading.Event) -> int:
 
     A SIGTERM is passed on to the program: with its end this one ends.
     """
-    from shardline.local.service import REGION
+    from shardline.local.settings import REGION
 
     url = service.endpoint_url
     environment = {
@@ -177,7 +177,7 @@ def _name_and_count(text: str) -> tuple[str, int]:
 
 def _print_ready(service: Service, file: Path | None) -> None:
     from shardline.cli.output import print_json_line
-    from shardline.local.service import REGION
+    from shardline.local.settings import REGION
 
     print_json_line(
         event="ready",
@@ -192,7 +192,7 @@ def _print_ready(service: Service, file: Path | None) -> None:
 
 
 def _welcome(service: Service, streams: list[tuple[str, int]], file: Path | None) -> str:
-    from shardline.local.service import REGION
+    from shardline.local.settings import REGION
 
     lines = "".join(f"\nStream {name} with {count} shards.\n" for name, count in streams)
     example = streams[0][0] if streams else "more"

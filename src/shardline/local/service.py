@@ -29,7 +29,7 @@ from shardline.local.limits import Limits
 from shardline.local.refusals import Refusal
 from shardline.local.replay import DATABASE, TABLE, restore
 from shardline.local.server import MAX_REQUEST_BYTES, Server, drop_content_type
-from shardline.local.settings import Settings
+from shardline.local.settings import REGION, Settings
 from shardline.local.whole_answers import repeat_cut_answers
 from shardline.services.access import is_loopback
 
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-REGION: Final = "us-east-1"
 LOOPBACK: Final = "127.0.0.1"
 _BACKLOG: Final = 512
 _STOP_SECONDS: Final = 10.0
@@ -84,7 +83,7 @@ class Service:
         if empty_page_every is not None:
             self.settings.empty_page_every = empty_page_every
         self.kinesis = Kinesis(Account(self.faults, self.limits, self.settings))
-        self.tables = Tables(self.clock, region=REGION)
+        self.tables = Tables(self.clock)
         self.dynamodb = DynamoDBStreamsBackend(self.tables, self.faults, self.settings)
         self.database = Database(self.tables, self.settings)
         self._journal = None if file is None else self._open_journal(Path(file))

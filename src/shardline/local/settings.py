@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self
 
-STRICT_STATUS_DELAY_MS = 200
+REGION: Final = "us-east-1"
+ACCOUNT_ID: Final = "000000000000"
+"""Of every ARN, whatever region a client names."""
+STRICT_STATUS_DELAY_MS: Final = 200
 
 
 @dataclass

@@ -14,6 +14,7 @@ import msgspec
 from shardline.local.dynamodb_streams.changes import Change, EventName, Item, ViewType
 from shardline.local.dynamodb_streams.state import StoredStream
 from shardline.local.refusals import Refusal
+from shardline.local.settings import ACCOUNT_ID, REGION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,12 +73,11 @@ class Tables:
     newest stream.
     """
 
-    def __init__(
-        self, clock: Clock, *, region: str = "us-east-1", account: str = "000000000000"
-    ) -> None:
+    arn_prefix: Final = f"arn:aws:dynamodb:{REGION}:{ACCOUNT_ID}:table/"
+
+    def __init__(self, clock: Clock) -> None:
         self.clock: Final = clock
         self.lock: Final = RLock()
-        self.arn_prefix: Final = f"arn:aws:dynamodb:{region}:{account}:table/"
         self._streams: dict[str, StoredStream] = {}
         self._label_ms = 0
         self._at_ms: int | None = None

@@ -8,17 +8,10 @@ from typing import Any
 
 from shardline.local.faults import Faults
 from shardline.local.kinesis.shards import ShardLog, shard_id_of
-from shardline.local.kinesis.streams import (
-    ACCOUNT_ID,
-    ARN_PREFIX,
-    REGION,
-    Mode,
-    Stream,
-    parse_shard_index,
-)
+from shardline.local.kinesis.streams import ARN_PREFIX, Mode, Stream, parse_shard_index
 from shardline.local.limits import Limits
 from shardline.local.refusals import Refusal
-from shardline.local.settings import Settings
+from shardline.local.settings import ACCOUNT_ID, REGION, Settings
 
 
 @dataclass

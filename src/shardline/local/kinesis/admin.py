@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from shardline.local.kinesis.consumers import existing_consumers
 from shardline.local.kinesis.listing import describe_shards
-from shardline.local.kinesis.streams import ACCOUNT_ID, DEFAULT_RECORD_KIB
+from shardline.local.kinesis.streams import DEFAULT_RECORD_KIB
 from shardline.local.kinesis.tags import check_tags
 from shardline.local.refusals import Refusal
+from shardline.local.settings import ACCOUNT_ID
 
 if TYPE_CHECKING:
     from shardline.local.kinesis.account import Account

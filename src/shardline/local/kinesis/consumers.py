@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from shardline.local.kinesis.streams import ACCOUNT_ID
 from shardline.local.kinesis.tokens import ConsumerPage, parse_consumer_page, token_text
 from shardline.local.refusals import Refusal
+from shardline.local.settings import ACCOUNT_ID
 
 if TYPE_CHECKING:
     from shardline.local.kinesis.account import Account

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from shardline.local.kinesis.positions import time_ms
-from shardline.local.kinesis.streams import ACCOUNT_ID, parse_shard_index
+from shardline.local.kinesis.streams import parse_shard_index
 from shardline.local.kinesis.tokens import ListingPage, parse_page, token_text
 from shardline.local.refusals import Refusal
+from shardline.local.settings import ACCOUNT_ID
 
 if TYPE_CHECKING:
     from shardline.local.kinesis.account import Account

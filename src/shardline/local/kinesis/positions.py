@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from shardline.local.kinesis.sequences import parse_sequence
 from shardline.local.kinesis.shards import shard_id_of
-from shardline.local.kinesis.streams import ACCOUNT_ID
 from shardline.local.refusals import Refusal
+from shardline.local.settings import ACCOUNT_ID
 
 if TYPE_CHECKING:
     from shardline.local.kinesis.shards import ShardLog

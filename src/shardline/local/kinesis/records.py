@@ -15,7 +15,6 @@ from shardline.local.kinesis.positions import Start, starting_tick
 from shardline.local.kinesis.requests import MAX_READ_RECORDS
 from shardline.local.kinesis.sequences import parse_sequence
 from shardline.local.kinesis.shards import shard_id_of
-from shardline.local.kinesis.streams import ACCOUNT_ID
 from shardline.local.kinesis.tokens import (
     ShardIterator,
     parse_iterator,
@@ -24,6 +23,7 @@ from shardline.local.kinesis.tokens import (
 )
 from shardline.local.limits import exceeded
 from shardline.local.refusals import Refusal
+from shardline.local.settings import ACCOUNT_ID
 from shardline.local.validation import blob_size
 
 if TYPE_CHECKING:

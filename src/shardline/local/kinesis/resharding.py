@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from shardline.local.kinesis.account import requested_name
-from shardline.local.kinesis.streams import ACCOUNT_ID, parse_shard_index, uniform_ranges
+from shardline.local.kinesis.streams import parse_shard_index, uniform_ranges
 from shardline.local.refusals import Refusal
+from shardline.local.settings import ACCOUNT_ID
 
 if TYPE_CHECKING:
     from shardline.local.kinesis.account import Account

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from shardline.core.shards import HASH_SPACE_END, HashRange
 from shardline.local.kinesis.shards import LifecycleEvent, ShardLog, shard_id_of
 from shardline.local.refusals import Refusal
+from shardline.local.settings import ACCOUNT_ID, REGION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 Mode = Literal["PROVISIONED", "ON_DEMAND"]
 Status = Literal["CREATING", "ACTIVE", "UPDATING", "DELETING"]
 
-REGION: Final = "us-east-1"
-ACCOUNT_ID: Final = "000000000000"
 ARN_PREFIX: Final = f"arn:aws:kinesis:{REGION}:{ACCOUNT_ID}:stream/"
 DEFAULT_RECORD_KIB: Final = 1024
 HOUR_MS: Final = 3_600_000

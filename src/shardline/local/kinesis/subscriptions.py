@@ -8,8 +8,8 @@ from shardline.local.kinesis.account import stream_not_found
 from shardline.local.kinesis.consumers import Consumer, existing_consumers, find_consumer
 from shardline.local.kinesis.listing import child_descriptions
 from shardline.local.kinesis.positions import Start, starting_tick
-from shardline.local.kinesis.streams import ACCOUNT_ID
 from shardline.local.refusals import Refusal
+from shardline.local.settings import ACCOUNT_ID
 
 if TYPE_CHECKING:
     from shardline.local.kinesis.account import Account

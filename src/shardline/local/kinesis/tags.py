@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from shardline.local.kinesis.consumers import find_consumer
 from shardline.local.kinesis.requests import MAX_TAGS
-from shardline.local.kinesis.streams import ACCOUNT_ID
 from shardline.local.refusals import Refusal
+from shardline.local.settings import ACCOUNT_ID
 
 if TYPE_CHECKING:
     from shardline.local.kinesis.account import Account
