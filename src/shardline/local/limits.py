@@ -71,9 +71,20 @@ class Limits:
     """The limits of one account, off by default."""
 
     def __init__(self, *, enabled: bool = False, rates: ShardRates | None = None) -> None:
-        self.enabled = enabled
         self.rates = rates or ShardRates()
+        self._enabled = enabled
         self._buckets: dict[tuple[str, str], _Bucket] = {}
+
+    @property
+    def enabled(self) -> bool:
+        """Whether anything is counted. Limits that are switched on begin with full buckets."""
+        return self._enabled
+
+    @enabled.setter
+    def enabled(self, enabled: bool) -> None:
+        if enabled and not self._enabled:
+            self._buckets.clear()
+        self._enabled = enabled
 
     def count_call(self, operation: str, now_ms: int) -> None:
         """Count a call of the account. Raises `Refusal` above the limit."""

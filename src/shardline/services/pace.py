@@ -38,6 +38,8 @@ DYNAMODB_QUOTA: Final = Quota(page_records=1_000)
 UNPACED: Final = Quota(calls_per_second=float("inf"), bytes_per_second=float("inf"))
 """For a reader of few pages: it waits only after a refusal."""
 _REFUSAL_SECONDS: Final = 0.25
+_REFUSALS_OF_A_PAGE: Final = 20
+"""How often a shard may refuse for the debt of one page, which is paid in five seconds."""
 
 
 class ShardPace:
@@ -55,6 +57,7 @@ class ShardPace:
         self._level_at: float | None = None
         self._record_bytes = float(_FIRST_RECORD_BYTES)
         self._behind_ms: int | None = None
+        self._started = False
         self._refusals = 0
         self._shared_until = float("-inf")
         self._asked_records = quota.page_records
@@ -87,8 +90,11 @@ class ShardPace:
     def received(self, now: float, records: int, size_bytes: int, behind_ms: int | None) -> None:
         """Record what a read gave; `behind_ms` is None where the service does not say."""
         self._refill(now)
+        if self._refusals:  # the debt was paid this moment: nothing is left for this page
+            self._bytes_level = min(self._bytes_level, 0.0)
         self._bytes_level -= size_bytes
         self._refusals = 0
+        self._started = True
         self._behind_ms = behind_ms
         self._page_was_full = records > 0 and records >= self._asked_records
         if records:
@@ -97,12 +103,14 @@ class ShardPace:
     def refused(self, now: float) -> None:
         """Record that a read was refused: somebody else reads the shard too.
 
-        Before the first page it was read by whoever had it before: that is over.
+        Before the first page it was read by whoever had it before, who is gone and left at most
+        the debt of one page.
         """
         self._refusals += 1
         if self._behind_ms is not None:
             self._shared_until = now + _SHARED_SECONDS
-        pause = min(_LONGEST_REFUSAL_SECONDS, _REFUSAL_SECONDS * self._refusals)
+        counted = self._refusals if self._started else self._refusals - _REFUSALS_OF_A_PAGE
+        pause = min(_LONGEST_REFUSAL_SECONDS, _REFUSAL_SECONDS * max(1, counted))
         self._next_call_at = now + pause
 
     def _refill(self, now: float) -> None:

@@ -11,9 +11,15 @@ from shardline.services.pace import MIB, UNPACED, Quota, ShardPace
 BACKLOG_BYTES = 60 * MIB
 
 
-def read_backlog(pace: ShardPace, record_bytes: int, behind_ms: int) -> tuple[float, int]:
-    """Read a backlog from the service's own limits; return the seconds taken and the refusals."""
+def read_backlog(
+    pace: ShardPace, record_bytes: int, behind_ms: int, debt_bytes: int = 0
+) -> tuple[float, int]:
+    """Read a backlog from the service's own limits; return the seconds taken and the refusals.
+
+    `debt_bytes` is what a reader before it took just now.
+    """
     limits, now, left, refusals = Limits(enabled=True), 0.0, BACKLOG_BYTES, 0
+    limits.count_bytes_read("shard", debt_bytes, 0)
     while left > 0:
         now += pace.wait_seconds(now)
         records = pace.page_records(now)
@@ -72,6 +78,14 @@ def test_a_refusal_means_other_readers_for_a_minute() -> None:
     pace.refused(1.0)
     assert pace.page_records(60.0) < 2_000
     assert pace.page_records(61.0) == 10_000
+
+
+@pytest.mark.req("K-01")
+def test_a_reader_after_another_waits_for_its_debt_and_is_refused_no_more() -> None:
+    debt_bytes = 10 * MIB
+    seconds, refusals = read_backlog(ShardPace(), 1_000, 3_600_000, debt_bytes)
+    assert refusals * 0.25 <= debt_bytes / (2 * MIB)
+    assert seconds < 1.03 * (BACKLOG_BYTES + debt_bytes) / (2 * MIB)
 
 
 def test_a_refusal_before_the_first_page_is_the_debt_of_the_reader_before() -> None:
