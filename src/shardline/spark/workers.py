@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import logging
 import os
+import pickle
 import re
 import sys
-import threading
 import uuid
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from shardline.consumer.launch import RunningConsumer
 from shardline.errors import ConfigurationError
 from shardline.leases.address import table_is_local
+from shardline.spark.executor.worker_task import keep_in_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from shardline.consumer.job import Job
 
 logger = logging.getLogger(__name__)
-
-_SIGN_SECONDS: Final = 20.0
-"""How often a quiet task yields something, so that nothing takes it for idle."""
 
 
 def start_workers(spark: SparkSession, job: Job, tasks: int | None = None) -> RunningConsumer:
@@ -73,7 +70,7 @@ class _Placement:
     def place(self, job: Job, index: int, attempt: int) -> None:
         """Run one worker as a job of its own, until it ends."""
         spark = self._spark
-        work = partial(keep_in_task, job, index, attempt)
+        work = partial(keep_in_task, pickle.dumps(job), index, attempt)
         if self._remote:
             spark.addTag(self._tag)
             rows = spark.range(0, 1, 1, 1).mapInArrow(_in_arrow(work), "failure string")
@@ -93,50 +90,6 @@ class _Placement:
             self._spark.interruptTag(self._tag)
         else:
             self._spark.sparkContext.cancelJobGroup(self._tag)
-
-
-def keep_in_task(job: Job, index: int, attempt: int) -> Iterator[str]:
-    """Be a worker in a task; yield an empty text now and then, and last what failed, if anything.
-
-    An exception does not leave the task: the launcher reads it and starts the worker again.
-    """
-    from shardline.consumer.link import RunnerProcesses
-    from shardline.consumer.logs import log_to_stderr
-    from shardline.spark.quiet_workers import end_quietly
-
-    log_to_stderr()
-    end_quietly()
-    failures: list[str] = []
-
-    def run() -> None:
-        try:
-            runners = RunnerProcesses(_path_of_runners())
-            from shardline.consumer.keeper import keep  # its imports take as long as the runner's
-
-            keep(job, index, attempt, runners=runners)
-        except BaseException as error:
-            failures.append(f"{type(error).__name__}: {error}")
-
-    worker = threading.Thread(target=run, name=f"worker {index}", daemon=True)
-    worker.start()
-    while worker.is_alive():
-        worker.join(_SIGN_SECONDS)
-        yield ""
-    yield from failures
-
-
-def _path_of_runners() -> list[str]:
-    """Return this task's module path, with an installed pyspark before Spark's own archive of it.
-
-    A runner unpickles its consumer with a module of pyspark. The archive holds no compiled code,
-    and takes a second to import.
-    """
-    try:
-        same = version("pyspark") == sys.modules["pyspark"].__version__
-    except (PackageNotFoundError, KeyError):
-        same = False
-    archives = [place for place in sys.path if same and place.endswith("pyspark.zip")]
-    return [place for place in sys.path if place not in archives] + archives
 
 
 def _in_arrow(

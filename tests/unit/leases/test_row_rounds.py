@@ -14,6 +14,7 @@ from shardline.core.positions import LATEST, SHARD_END, TRIM_HORIZON, AtTime
 from shardline.core.shards import SequenceNumber, Shard
 from shardline.errors import ConfigurationError, LeaseLost
 from shardline.leases.port import TableUnavailable
+from shardline.services.steps import Pause
 from tests.unit.leases.stage import BIRTH, SPACE, Notes, Stage, after
 
 if TYPE_CHECKING:
@@ -340,3 +341,40 @@ def _joined(stage: Stage, name: str) -> Coordinator:
     worker = stage.worker(name)
     stage.let_pass(1)
     return worker
+
+
+@pytest.mark.parametrize("joins_later", range(3))
+def test_the_shards_of_a_dead_worker_are_taken_a_round_after_its_lease_time(
+    joins_later: int,
+) -> None:
+    stage = Stage(shards=2)
+    dying = stage.worker("a")
+    stage.let_pass(joins_later)
+    heir = stage.worker("b")
+    stage.let_pass(30)
+    assert stage.counts() == [1, 1]
+    stage.lose(dying)
+    last_renewed_at = dying.state.heartbeat.renewed_at
+    while len(heir.held()) < 2:
+        stage.let_pass(1)
+    late_seconds = stage.now - last_renewed_at - stage.times.lease_seconds
+    assert 0 <= late_seconds <= stage.times.tick_seconds
+
+
+def test_a_worker_that_joined_and_holds_nothing_looks_for_rows_more_often() -> None:
+    stage = Stage(shards=1)
+    owner, other = stage.worker("a"), stage.worker("b")
+    stage.let_pass(1)
+    assert (len(owner.held()), len(other.held())) == (1, 0)
+    assert _rest_seconds(other) < _rest_seconds(owner) / 4
+    stage.let_pass(stage.times.renew_seconds + 1)
+    assert _rest_seconds(other) == _rest_seconds(owner)
+
+
+def _rest_seconds(worker: Coordinator) -> float:
+    """Return the pause after the next round of a worker's row thread."""
+    for step in (steps := worker.table_steps()):
+        while not isinstance(step, Pause):
+            step = steps.send(step())
+        return step.seconds
+    raise AssertionError("it does not pause")

@@ -31,18 +31,19 @@ class StartupLimits:
 
     def most_to_create(self, now: float) -> int:
         """Return how many rows to create at most."""
-        return max(0, _AT_FIRST - self._created) if self._is_new(now) else _AT_ONCE
+        return max(0, _AT_FIRST - self._created) if self.is_new(now) else _AT_ONCE
 
     def most_to_take(self, held: int, leasable: int, workers: int, now: float) -> int:
         """Return how many leases to take at most, on top of those held.
 
         `workers` is how many the launcher of this run starts: the others come in a moment.
         """
-        if not self._is_new(now):
+        if not self.is_new(now):
             return _AT_ONCE
         share = -(-leasable // max(1, workers))
         return max(0, min(_AT_FIRST, share) - held)
 
-    def _is_new(self, now: float) -> bool:
+    def is_new(self, now: float) -> bool:
+        """Return true until others had the time to read its first heartbeat."""
         first = self._first_renewed_at
         return first is None or now - first < self._renew_seconds

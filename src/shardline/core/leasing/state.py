@@ -102,7 +102,7 @@ class LeaseState:
         self._free: Final = FreeLeases(owner, lease_seconds, capacity)
         self._handovers: Final = Handovers(owner, lease_seconds)
         self._missing: Final = MissingRows(owner, lease_seconds)
-        self._limits: Final = StartupLimits(self.times.renew_seconds)
+        self.limits: Final = StartupLimits(self.times.renew_seconds)
         self._saves: Final = Saves(
             owner, self.times, self.ledger, self.holdings, self._handovers, self.peers
         )
@@ -317,7 +317,7 @@ class LeaseState:
         match event.instruction:
             case Renew(new):
                 self.heartbeat.written(new, event.sent_at)
-                self._limits.renewed(event.sent_at)
+                self.limits.renewed(event.sent_at)
             case Bump() if event.header is not None:
                 self._known.moved = False
                 self.ledger.read_header(event.header, now)
@@ -339,7 +339,7 @@ class LeaseState:
     def _row_written(self, did: Instruction, new: LeaseRow, sent_at: float) -> None:
         shard_id = new.shard_id
         if isinstance(did, Create):
-            self._limits.created()
+            self.limits.created()
         if new.lease_owner == self.owner:
             spread = self.times.checkpoint_seconds * phase(shard_id)
             taking = isinstance(did, Take)
@@ -428,7 +428,7 @@ class LeaseState:
                 service_time=self.described.time(now), retention=self.described.retention(),
                 heirs_of=holdings.completed_here | set(self.mine),
             )  # fmt: skip
-            yield from islice(created, self._limits.most_to_create(now))
+            yield from islice(created, self.limits.most_to_create(now))
         self._free.find(ledger, peers, now)
         heirs = {
             i for i in self._free.since
@@ -446,9 +446,7 @@ class LeaseState:
         if read is not None:
             yield read
             return
-        most = self._limits.most_to_take(
-            len(self.mine), len(ledger.leasable), self.run.workers, now
-        )
+        most = self.limits.most_to_take(len(self.mine), len(ledger.leasable), self.run.workers, now)
         for shard_id in islice(chosen, most):
             if shard_id in self._known.fresh and shard_id not in self._known.unverified:
                 yield self._take(ledger.rows[shard_id], now)
