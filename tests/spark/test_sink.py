@@ -7,21 +7,20 @@ import os
 import signal
 import subprocess
 import sys
-from collections import defaultdict
-from contextlib import suppress
-from itertools import islice
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import AnalysisException, PythonException
 
-import shardline
-from shardline import RepeatFilter
 from tests.spark.copy_program import start_copy
+from tests.spark.copy_reader import MOST_DELIVERIES, RESULTS, count, open_results
 from tests.spark.streams import Stream, wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame, SparkSession
 
     from shardline.local.service import Service
@@ -155,15 +154,42 @@ def test_a_task_and_a_query_killed_repeat_only_what_a_reader_can_drop(
     assert query.awaitTermination(LONG_SECONDS), "the query did not end"
     assert repeats(target) > repeated, "the batch was not run again"
 
-    new = RepeatFilter[tuple[int, ...]]()
-    kept = defaultdict(list)
-    url = target.endpoint_url
-    with shardline.stream(f"kinesis://{target.name}", "trim_horizon", endpoint_url=url) as copies:
-        for record in islice(copies, len(written(target))):
-            copy = json.loads(record.data)
-            if new.is_new(record.partition_key, (int(copy["sequenceNumber"]),)):
-                kept[record.partition_key].append(int(copy["text"]))
-    assert kept == {f"key-{n}": list(range(n, 540, 12)) for n in range(12)}
+    with closing(open_results(str(tmp_path / "results.db"))) as results:
+        read_copy(target, tmp_path, lambda: count(results, "deliveries") == 4, most_deliveries=4)
+        read_copy(target, tmp_path, lambda: count(results, "kept") == 540)
+        (((delivered,),), kept) = (
+            results.execute("select sum(records) from deliveries"),
+            results.execute("select key, text from kept order by rowid").fetchall(),
+        )
+    assert delivered > len(written(target)), "the consumer was killed, and nothing came again"
+    for n in range(12):
+        assert [int(text) for key, text in kept if key == f"key-{n}"] == list(range(n, 540, 12))
+
+
+def read_copy(
+    target: Stream, folder: Path, done: Callable[[], bool], most_deliveries: int = 1000
+) -> None:
+    """Run a consumer of the copy, and kill it when it is done."""
+    reader = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "shardline", "run", "tests.spark.copy_reader:CopyReader"),
+            *("--engine", "process", "--stream", f"kinesis://{target.name}", "--app", "reader"),
+            *("--endpoint-url", target.endpoint_url, "--lease-seconds", "3"),
+            *("--lease-table", f"sqlite:///{folder}/leases.db", "--batch-records", "20"),
+        ],
+        cwd=Path(__file__).parents[2],
+        env={
+            **os.environ,
+            RESULTS: str(folder / "results.db"),
+            MOST_DELIVERIES: str(most_deliveries),
+        },
+        start_new_session=True,
+    )
+    try:
+        wait_until(done, "the consumer is done", seconds=LONG_SECONDS)
+    finally:
+        kill_everything(reader.pid)
+        reader.wait()
 
 
 def processes(session: int) -> dict[int, tuple[int, str]]:
