@@ -1,4 +1,4 @@
-"""A twin that does not decode empty pages anew each time: most pages of a simulation are empty."""
+"""A twin whose pages are decoded in the shortest way: few records, often none, never damaged."""
 
 from __future__ import annotations
 
@@ -11,12 +11,26 @@ import pyarrow as pa
 from shardline.local.kinesis.records import get_records, shard_of_iterator
 from shardline.local.kinesis.requests import MAX_READ_RECORDS
 from shardline.services.port import Page
-from shardline.services.wire.columns import KINESIS_COLUMNS
+from shardline.services.wire.columns import KINESIS_COLUMNS, TIME
 from shardline.services.wire.kinesis import decode_kinesis
 from tests.twins.kinesis import KinesisTwin
 
+
+class _Record(msgspec.Struct, rename="pascal"):
+    partition_key: str
+    data: bytes
+    sequence_number: str
+    approximate_arrival_timestamp: float
+
+
+class _Body(msgspec.Struct, rename="pascal"):
+    records: list[_Record]
+    next_shard_iterator: str
+    millis_behind_latest: int
+
+
+_BODY: Final = msgspec.json.Decoder(_Body)
 _NOTHING: Final = pa.RecordBatch.from_pylist([], KINESIS_COLUMNS)
-_EMPTY_HEAD: Final = b'{"Records":[]'
 
 
 class FastTwin(KinesisTwin):
@@ -29,19 +43,31 @@ class FastTwin(KinesisTwin):
 
     def read(self, iterator: str, max_records: int) -> Page:
         request = {"ShardIterator": iterator, "Limit": min(max_records, MAX_READ_RECORDS)}
-        now_ms = self.clock.now_ms()
-        with self._calling("GetRecords", shard_of_iterator(iterator)):
+        now_ms, shard_id = self.clock.now_ms(), shard_of_iterator(iterator)
+        with self._calling("GetRecords", shard_id):
             body = get_records(self.account, request, now_ms)
         time = datetime.fromtimestamp(now_ms / 1000, UTC)
-        self.note_read(shard_of_iterator(iterator), time)
-        if body.startswith(_EMPTY_HEAD) and b'"ChildShards"' not in body:
-            rest = msgspec.json.decode(body)
-            return Page(_NOTHING, rest["NextShardIterator"], rest["MillisBehindLatest"], (), time)
-        answer = decode_kinesis(body)
-        return Page(answer.records, answer.next_iterator, answer.behind_ms, answer.children, time)
+        self.note_read(shard_id, time)
+        if b'"ChildShards"' in body:
+            whole = decode_kinesis(body)
+            return Page(whole.records, whole.next_iterator, whole.behind_ms, whole.children, time)
+        page = _BODY.decode(body)
+        records = _columns(page.records) if page.records else _NOTHING
+        return Page(records, page.next_shard_iterator, page.millis_behind_latest, (), time)
 
     def note_read(self, shard_id: str, time: datetime) -> None:
         last = self._read_at.get(shard_id)
         if last is not None and time - last > timedelta(hours=1):
             self.read_until[shard_id] = last
         self._read_at[shard_id] = time
+
+
+def _columns(records: list[_Record]) -> pa.RecordBatch:
+    times = [round(r.approximate_arrival_timestamp * 1e6) for r in records]
+    columns = [
+        pa.array([r.partition_key for r in records], pa.string()),
+        pa.array([r.data for r in records], pa.binary()),
+        pa.array([r.sequence_number for r in records], pa.string()),
+        pa.array(times, TIME),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=KINESIS_COLUMNS)

@@ -111,3 +111,25 @@ def choose_more(random: Random, knobs: Knobs, *, peaceful: bool) -> Knobs:
         stream_noise=random.choice((0.0, 0.0, 0.03, 0.2)),
         link_seconds=random.choice((0.01, 0.01, 0.3)),
     )
+
+
+def choose_size(random: Random, knobs: Knobs) -> tuple[Knobs, float]:
+    """Make most worlds small and short; return the knobs, and for how many lease times it fails.
+
+    Few shards and workers, close together in time, show most bugs for a fraction of the cost. One
+    world in twenty-five stays as it was chosen.
+    """
+    if random.random() < 0.04:
+        return knobs, 8.0
+    leases = random.choice((3.0, 4.0, 6.0))
+    small = replace(
+        knobs,
+        streams=1 if random.random() < 0.9 else knobs.streams,
+        shards=min(knobs.shards, 2),
+        workers=min(knobs.workers, 3),
+        lease_seconds=3.0,
+        stall_seconds=9.0,
+        silence_seconds=9.0,
+        poll_seconds=max(knobs.poll_seconds, 0.5) if knobs.read_ahead_records > 1 else 0.25,
+    )
+    return small, leases

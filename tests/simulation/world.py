@@ -18,7 +18,7 @@ from tests.simulation.clockwork import EPOCH, Clockwork, Machine
 from tests.simulation.faults import PEACEFUL, Fault, choose_faults, choose_handovers
 from tests.simulation.history import Delivered, History
 from tests.simulation.judgement import Judgement
-from tests.simulation.knobs import choose_knobs, choose_more
+from tests.simulation.knobs import choose_knobs, choose_more, choose_size
 from tests.simulation.second_checker import Findings, check
 from tests.simulation.stream import SimStream
 from tests.simulation.table import SimTable
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from tests.simulation.history import Event
     from tests.simulation.knobs import Knobs
 
-FAULTY_LEASES = 8
 HEALING_LEASES = 20
 HEALING_SECONDS = 100.0
 """Besides: a runner that died often is started again after 30 s, a read is tried again after 30."""
@@ -71,18 +70,26 @@ class Plan(NamedTuple):
     knobs: Knobs
     faults: tuple[Fault, ...]
     random: Random
+    faulty_seconds: float
+    """For how long things go wrong; nights are not counted."""
 
 
-def plan_of(seed: int, knobs: Knobs | None = None, faulty_leases: float = FAULTY_LEASES) -> Plan:
-    """Return what a seed chooses, but for the knobs that are given."""
+def plan_of(seed: int, knobs: Knobs | None = None, faulty_leases: float | None = None) -> Plan:
+    """Return what a seed chooses, but for the knobs and the length that are given.
+
+    With a length alone the size of the world is left as seeds chose it before sizes were drawn.
+    """
     random = Random(seed)
     peaceful = random.random() < 0.15
     chosen = choose_knobs(random, peaceful=peaceful)
-    knobs = choose_more(Random(f"{seed}"), chosen, peaceful=peaceful) if knobs is None else knobs
+    if knobs is None:
+        knobs = choose_more(Random(f"{seed}"), chosen, peaceful=peaceful)
+    if faulty_leases is None:
+        knobs, faulty_leases = choose_size(Random(f"{seed} size"), knobs)
     seconds = faulty_leases * knobs.lease_seconds
     faults = choose_faults(random, seconds, knobs.lease_seconds, peaceful=peaceful)
     handovers = choose_handovers(Random(f"{seed} handovers"), seconds, knobs.lease_seconds)
-    return Plan(peaceful, knobs, tuple(sorted((*faults, *handovers))), random)
+    return Plan(peaceful, knobs, tuple(sorted((*faults, *handovers))), random, seconds)
 
 
 class World:
@@ -93,14 +100,14 @@ class World:
         seed: int,
         faults: tuple[Fault, ...] | None = None,
         knobs: Knobs | None = None,
-        faulty_leases: float = FAULTY_LEASES,
+        faulty_leases: float | None = None,
     ) -> None:
         self.seed = seed
         plan = plan_of(seed, knobs, faulty_leases)
         random, self.peaceful = plan.random, plan.peaceful
         self.knobs = knobs = plan.knobs
         self.clockwork = Clockwork()
-        self.faulty_seconds = faulty_leases * knobs.lease_seconds
+        self.faulty_seconds = plan.faulty_seconds
         self.faults = plan.faults if faults is None else faults
         self.night_ends_at = 0.0
         """Nobody starts a worker before: hours of polling would take minutes to simulate."""
@@ -370,8 +377,10 @@ def agree(verdict: Verdict, found: Findings) -> bool:
     )  # fmt: skip
 
 
-def simulate(seed: int, faults: tuple[Fault, ...] | None = None) -> Outcome:
-    """Run one world from its seed.
+def simulate(
+    seed: int, faults: tuple[Fault, ...] | None = None, faulty_leases: float | None = None
+) -> Outcome:
+    """Run one world from its seed; see `plan_of` for the length.
 
     Without the collector of cycles: it would close the steps of killed processes at a moment that
     no seed chooses.
@@ -379,7 +388,7 @@ def simulate(seed: int, faults: tuple[Fault, ...] | None = None) -> Outcome:
     collects = gc.isenabled()
     gc.disable()
     try:
-        return World(seed, faults).run()
+        return World(seed, faults, faulty_leases=faulty_leases).run()
     finally:
         if collects:
             gc.enable()

@@ -207,8 +207,8 @@ class Pipeline:
                 self._read_to_end = True
                 self.wake_delivery()
                 return
-            if not page.records.num_rows:
-                yield Pause(self._limits.poll_seconds)
+            if not page.records.num_rows and not page.behind_ms:
+                yield Pause(self._limits.poll_seconds)  # an empty page before the tip: read on
 
     def _read(self, demand: int) -> Steps[Page | Gap | Verdict]:
         """Read a page; return a gap before it instead, or what to do about a refused place."""
@@ -222,7 +222,7 @@ class Pipeline:
         self._unjudged = None
         if gap is not None:
             return gap
-        if "partitionKey" in page.records.schema.names:
+        if page.records.num_rows and "partitionKey" in page.records.schema.names:
             after = self._start.checkpoint
             whole = partial(split_aggregated, page.records, after if _is_inside(after) else None)
             page = replace(page, records=(yield whole))

@@ -135,8 +135,9 @@ class ShardCursor:
             except IteratorExpired:
                 yield from self._replace_expired()
             else:
-                size = sum(column.nbytes for column in page.records.columns[:2])
-                pace.received(self._clock(), page.records.num_rows, size, page.behind_ms)
+                rows = page.records.num_rows
+                size = sum(column.nbytes for column in page.records.columns[:2]) if rows else 0
+                pace.received(self._clock(), rows, size, page.behind_ms)
                 return page
 
     def _replace_expired(self) -> Steps[None]:

@@ -49,6 +49,19 @@ def test_nothing_is_read_before_the_lease_is_held_and_all_of_it_after() -> None:
     assert stage.processed() == numbers(0, 10)
 
 
+def test_an_empty_page_before_the_tip_costs_no_wait() -> None:
+    stage = Stage(limits=PipelineLimits(batch_records=3, read_ahead_records=3, poll_seconds=60.0))
+    stage.twin.account.settings.empty_page_every = 2
+    put(stage, 0, 9)
+    stage.twin.clock.advance(1)
+    stage.start(stage.shard_ids[0])
+    stage.run(5)
+    assert stage.processed() == numbers(0, 9)
+    reads = stage.reads
+    stage.run(50)
+    assert stage.reads <= reads + 1, "at the tip it waits"
+
+
 @pytest.mark.req("K-36", "K-38", "K-40", "K-41", "K-42", "K-45")
 def test_every_record_reaches_the_consumer_in_order_and_is_acknowledged() -> None:
     stage = Stage(limits=PipelineLimits(batch_records=3))
