@@ -269,14 +269,16 @@ class Worker:
     def _replace_runner(self, what: str) -> Steps[None]:
         """Take every lease anew after the runner is gone: no epoch is worked under twice.
 
-        That counts as a failure only in the shards whose consumer was called at that moment.
+        That counts as a failure only in the shards whose consumer was called at that moment. One
+        that is replaced because a call blocks a shard is replaced at once: the others wait for it.
         """
-        runner, self._runner, self._blocked = self._runner, None, False
+        runner, blocked = self._runner, self._blocked
+        self._runner, self._blocked = None, False
         logger.error("the process that runs the consumer %s; starting another", what)
         if runner is not None:
             yield runner.kill
         healthy = self._clock() - self._runner_started_at > _HEALTHY_SECONDS
-        self._restarts = 1 if healthy else self._restarts + 1
+        self._restarts = 0 if blocked else 1 if healthy else self._restarts + 1
         for key in sorted(self._running):
             reason = f"the process that ran its consumer {what}"
             self.handle(PipelineFailed(key, reason, counted=key in self._called))

@@ -189,6 +189,7 @@ def test_a_runner_in_which_a_call_that_was_given_up_blocks_its_shard_is_replaced
     assert ("restart", "shard-1", 7, ("counted", False)) in stage.leases.calls, (
         "taken anew: under another epoch"
     )
+    assert not stage.pauses, "the other shards wait for it"
 
 
 @pytest.mark.case("W-02")
