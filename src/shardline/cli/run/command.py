@@ -9,7 +9,7 @@ import typer
 
 from shardline.cli.options import EndpointUrl, LeaseEndpointUrl, Profile, Region
 from shardline.cli.program import ExitCode
-from shardline.cli.run.consumer import load_consumer
+from shardline.cli.run.consumer import import_from_here, load_consumer
 from shardline.cli.run.report import SPARK_DIED, Report, is_spark_gone
 from shardline.cli.run.signals import Signals, before_leaving, leave_at_once
 from shardline.errors import ConfigurationError
@@ -132,8 +132,9 @@ def run(
     """
     report = Report(as_json=as_json)
     signals = Signals(report)
-    loaded = load_consumer(consumer)
+    import_from_here()
     start_workers = _start_in_spark if engine == "spark" else _starter_here()
+    loaded = load_consumer(consumer)
     from shardline.cli.run.checks import require_metrics, require_stream, require_table
     from shardline.consumer.launch_options import job_of
     from shardline.tables.consumers import change_reader

@@ -12,14 +12,19 @@ if TYPE_CHECKING:
     from shardline.consumer.consumer import ShardConsumer
 
 
+def import_from_here() -> None:
+    """Put the working directory on the module path, of this process and of its runners."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+
+
 def load_consumer(text: str) -> "ShardConsumer":
     """Import MODULE:CONSUMER from here or the Python path, and make an instance of a class."""
     module_name, colon, attribute = text.partition(":")
     if not colon or not module_name or not attribute:
         raise ConfigurationError(f"{text!r}: write MODULE:CONSUMER, for example billing:Billing")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
+    import_from_here()
     module = _import(text, module_name)
     found: Any = getattr(module, attribute, None)
     if found is None:
