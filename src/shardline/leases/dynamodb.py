@@ -78,11 +78,16 @@ class DynamoLeaseTable:
         access: Access | None = None,
         *,
         attempts: int = 5,
+        wait_seconds: float = 3,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._name = table_name
         # Short time-outs: an answer that comes later than a renewal is due is worth nothing.
-        access = replace(access or Access(), connect_timeout_seconds=2, read_timeout_seconds=3)
+        access = replace(
+            access or Access(),
+            connect_timeout_seconds=min(2, wait_seconds),
+            read_timeout_seconds=wait_seconds,
+        )
         self._client = make_client("dynamodb", access)
         self._attempts = attempts
         self._sleep = sleep

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
 STORES: Final = ("sqlite", "postgresql", "dynamodb")
-CLIENTS: Final = 6
+CLIENTS: Final = 10
+"""Many, since a client that waits for a lost answer does nothing else."""
 _CLIENTS: Final = get_context("forkserver")
 _CLIENTS.set_forkserver_preload(["tests.simulation.stores.client"])
 _BURST: Final = 2_000
@@ -84,8 +85,10 @@ def place_of(store: str, seed: int, url: str | None = None) -> Iterator[Place]:
         yield place
 
 
-def attack(store: str, operations: int, seed: int, url: str | None = None) -> Report:
-    """Run clients until they made so many operations, and judge what they saw."""
+def attack(
+    store: str, operations: int, seed: int, url: str | None = None, seconds: float = float("inf")
+) -> Report:
+    """Run clients until they made so many operations or time is up, and judge what they saw."""
     began, random = time.monotonic(), Random(seed)
     killed = stopped = started = 0
     with tempfile.TemporaryDirectory() as folder, place_of(store, seed, url) as place:
@@ -95,7 +98,7 @@ def attack(store: str, operations: int, seed: int, url: str | None = None) -> Re
             while True:
                 running = [client for client in running if client.is_alive()]
                 made += _count_new(Path(folder), places)
-                if made >= operations:
+                if made >= operations or time.monotonic() > began + seconds:
                     break
                 while len(running) < CLIENTS:
                     started += 1
@@ -197,10 +200,11 @@ def main() -> int:
     parser.add_argument("stores", nargs="*", default=STORES)
     parser.add_argument("--operations", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="for each store")
     chosen = parser.parse_args()
     failed = 0
     for store in chosen.stores:
-        report = attack(store, chosen.operations, chosen.seed)
+        report = attack(store, chosen.operations, chosen.seed, seconds=chosen.seconds)
         failed += bool(report.anomalies)
         print(
             f"{store}: {report.operations} operations in {report.seconds:.0f} s, {report.unknown} "

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Final, Self
 if TYPE_CHECKING:
     from types import TracebackType
 
-MOODS: Final = ("well", "well", "well", "slow", "cut", "silent", "requests only", "answers only")
+TROUBLES: Final = ("slow", "cut", "silent", "requests only", "answers only")
 _CHUNK_BYTES: Final = 16_384
 
 
 class Relay:
     """Passes connections on to a server. Its mood changes every moment, by a seed."""
 
-    def __init__(self, port: int, seed: int, mood_seconds: float = 0.4) -> None:
+    def __init__(self, port: int, seed: int, well_seconds: float = 0.5) -> None:
         self._server = ("127.0.0.1", port)
         self._random = Random(seed)
-        self._mood_seconds = mood_seconds
+        self._well_seconds = well_seconds
         self._mood = "well"
         self._ended = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -45,10 +45,13 @@ class Relay:
         self._cut()
 
     def _change_moods(self) -> None:
-        while not self._ended.wait(self._mood_seconds * 2 * self._random.random()):
-            self._mood = self._random.choice(MOODS)
+        """Be in trouble now and then, for a moment: what is silent then stays so."""
+        while not self._ended.wait(self._well_seconds * 2 * self._random.random()):
+            self._mood = self._random.choice(TROUBLES)
             if self._mood == "cut":
                 self._cut()
+            self._ended.wait(0.2 * self._random.random())
+            self._mood = "well"
 
     def _cut(self) -> None:
         for connection in self._open:
