@@ -88,7 +88,7 @@ def place_of(store: str, seed: int, url: str | None = None) -> Iterator[Place]:
 def attack(
     store: str, operations: int, seed: int, url: str | None = None, seconds: float = float("inf")
 ) -> Report:
-    """Run clients until they made so many operations or time is up, and judge what they saw."""
+    """Run clients until so many operations were answered or time is up, and judge them all."""
     began, random = time.monotonic(), Random(seed)
     killed = stopped = started = 0
     with tempfile.TemporaryDirectory() as folder, place_of(store, seed, url) as place:
@@ -156,7 +156,7 @@ def _close(
 
 
 def _count_new(folder: Path, places: dict[Path, int]) -> int:
-    """Return how many operations began since the last count; `places` are the ends of the logs."""
+    """Return how many were answered since the last count; `places` are the ends of the logs."""
     count = 0
     for log in folder.iterdir():
         with log.open("rb") as lines:
@@ -164,7 +164,7 @@ def _count_new(folder: Path, places: dict[Path, int]) -> int:
             read = lines.read()
         whole = read[: read.rfind(b"\n") + 1]
         places[log] = places.get(log, 0) + len(whole)
-        count += whole.count(b'"row"')
+        count += whole.count(b'"read"')
     return count
 
 

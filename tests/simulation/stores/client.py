@@ -76,7 +76,9 @@ def run_client(
 def _open(address: str, endpoint: str) -> LeaseTable:
     if address.startswith("dynamodb"):
         access = Access(endpoint_url=endpoint, region="us-east-1")
-        return DynamoLeaseTable(address.partition("://")[2], access, attempts=1, wait_seconds=WAIT_SECONDS)
+        return DynamoLeaseTable(
+            address.partition("://")[2], access, attempts=1, wait_seconds=WAIT_SECONDS
+        )
     if address.startswith("postgresql"):
         return SqlLeaseTable(address, wait_seconds=WAIT_SECONDS)
     return open_table(address)

@@ -75,17 +75,21 @@ class Relay:
                 threading.Thread(target=self._pass_on, args=arguments, daemon=True).start()
 
     def _pass_on(self, source: socket.socket, target: socket.socket, blocked: str) -> None:
-        with suppress(OSError), source, target:
+        with suppress(OSError):
             while data := source.recv(_CHUNK_BYTES):
                 if self._mood in ("silent", blocked):
-                    return self._go_silent(source)
+                    self._go_silent(source)
+                    break
                 if self._mood == "slow":
                     time.sleep(0.05 * self._random.random())
                     half = len(data) // 2
                     target.sendall(data[:half])
                     data = data[half:]
                 target.sendall(data)
-        return None
+        for end in (source, target):  # a server must not wait for a client that has gone
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
 
     def _go_silent(self, source: socket.socket) -> None:
         """Take what comes and pass nothing on: what was lost never arrives later in part."""
