@@ -2,7 +2,8 @@
 
 A server that sends a byte now and then would keep a caller for ever. Here the time-out of a socket
 shrinks while an answer is read, so that headers and body together take no longer than the client's
-read time-out, nor than the time that the caller has left (`time_left`).
+read time-out, nor than the time that the caller has left (`time_left`). Where not one byte comes
+for `SILENCE_SECONDS`, nothing more is waited for: an answer that was lost never comes.
 
 What is not covered is the resolution of a host name, which has time-outs of its own.
 """
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator
 
+SILENCE_SECONDS = 10.0
 _NEVER: Final = float("inf")
 _PRECISION_SECONDS: Final = 0.25
 """A socket's time-out is set again only when it is off by more than this."""
@@ -73,11 +75,12 @@ class TimedReader(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         """Read what has come, or wait for it as long as time is left."""
         left = self._ends_at - time.monotonic()
-        if left < self._timeout - _PRECISION_SECONDS or left <= 0:
-            if left <= 0:
-                raise TimeoutError("the answer was not complete in time")
-            self._sock.settimeout(left)
-            self._timeout = left
+        if left <= 0:
+            raise TimeoutError("the answer was not complete in time")
+        wait = min(left, SILENCE_SECONDS)
+        if wait < self._timeout - _PRECISION_SECONDS:
+            self._sock.settimeout(wait)
+            self._timeout = wait
         return self._sock.recv_into(buffer)
 
     def close(self) -> None:

@@ -9,9 +9,10 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from botocore.exceptions import ConnectionClosedError
+from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
 
 from shardline.errors import ServiceUnreachable
+from shardline.services import deadlines
 from shardline.services.access import Access, make_client
 from shardline.services.calls import Calls, Patience
 from shardline.services.connection import connect
@@ -59,6 +60,16 @@ def test_the_time_that_a_caller_has_left_ends_a_call_before_its_read_time_out(
         calls = asked(server, read_timeout_seconds=200)
         with time_left(1), pytest.raises(ServiceUnreachable, match="Read timeout"):
             open_shard(calls)
+
+
+def test_an_answer_of_which_nothing_comes_is_given_up_before_its_read_time_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(deadlines, "SILENCE_SECONDS", 1.0)
+    with RawServer(silence) as server:
+        client = make_client("kinesis", Access(endpoint_url=server.url, read_timeout_seconds=200))
+        with pytest.raises(ReadTimeoutError):
+            client.describe_limits()
 
 
 def test_a_hanging_endpoint_respects_the_patience_that_was_asked_for() -> None:
