@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from shardline.consumer.link import RunnerProcesses
 from shardline.consumer.worker import StreamWork, Worker
 from shardline.core.leasing.runs import RunState
-from shardline.errors import GapError
+from shardline.errors import GapError, ShardlineError
 from shardline.leases.address import open_table
 from shardline.leases.coordinator import Coordinator
 from shardline.services.addresses import parse_address
@@ -42,7 +42,8 @@ def keep(
 ) -> None:
     """Be worker `index` of a job until its run is stopped, or `leave` returns true.
 
-    Raises what makes the work impossible, such as a lease table without the run's row.
+    Raises what makes the work impossible, such as a lease table without the run's row, and
+    `ShardlineError` if not everything could be handed back.
     """
     runners = runners or RunnerProcesses()
     table = open_table(job.leases.address, job.leases.access)
@@ -109,6 +110,8 @@ class _Keeper:
                 service.close()
         for error in self._errors():
             raise error
+        if not self._worker.handed_back:
+            raise ShardlineError("not every delivery was finished, or not every lease handed back")
 
     def _stop_requested(self) -> bool:
         states = {c.run_state() for c in self._worker.coordinators.values()}

@@ -19,6 +19,7 @@ from shardline.errors import ConfigurationError, ShardlineError
 from shardline.leases.address import open_table
 from shardline.services.clock import boot_seconds
 from shardline.services.fan_out.registration import ensure_consumer
+from shardline.services.log_limits import LogLimit, and_before
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,16 +56,22 @@ class RunningConsumer:
         workers: int,
         place: Callable[[Job, int, int], None],
         cancel: Callable[[], None] = lambda: None,
+        stopping: threading.Event | None = None,
     ) -> None:
-        """Start `workers` workers; `cancel` breaks off those that do not end by themselves."""
+        """Start `workers` workers; `cancel` breaks off those that do not end by themselves.
+
+        `stopping` is set by a stop, for workers that need not read it in the lease table.
+        """
         self.run_id: Final = job.run_id
         self.workers: Final = workers
         self._job = job
         self._place = place
         self._cancel = cancel
         self._table = open_table(job.leases.address, job.leases.access)
-        self._stopping = threading.Event()
+        self._stopping = stopping or threading.Event()
         self._failure: str | None = None
+        self._broken_off = False
+        self._log_limit = LogLimit()
         self._table.prepare()
         self.new_streams: Final = tuple(
             s.address for s in job.streams if self._table.read_header(job.app, s.name) is None
@@ -111,15 +118,19 @@ class RunningConsumer:
         whoever gets its shards repeats it.
         """
         abandon = abandon or threading.Event()
-        self._mark_stopping()
         deadline = boot_seconds() + grace_seconds
+        # In a thread of its own: a table that does not answer must not take more than the grace.
+        marking = threading.Thread(target=self._mark_stopping, name="stop", daemon=True)
+        marking.start()
         while self.running and boot_seconds() < deadline and not abandon.wait(0.05):
             pass
         handed_back = not self.running
-        if not handed_back:
+        if handed_back:
+            marking.join(max(0.0, deadline - boot_seconds()))
+        else:
             self._cancel()
         self._table.close()
-        return Stopped(handed_back, self._failure)
+        return Stopped(handed_back and not self._broken_off, self._failure)
 
     def heartbeats(self) -> list[Heartbeat]:
         """Return the heartbeats of this run's workers, over all streams."""
@@ -161,6 +172,8 @@ class RunningConsumer:
                 return
             except Exception as error:
                 if self._stopping.is_set():
+                    logger.warning("worker %d: %s", index, _first_line(error))
+                    self._broken_off = True
                     return
                 reason = _first_line(error)
             attempt += 1
@@ -197,7 +210,10 @@ class RunningConsumer:
         try:
             self._run = write()
         except ShardlineError as error:
-            logger.warning("the row of run %s could not be written: %s", self.run_id, error)
+            held_back = self._log_limit.admit("run", boot_seconds())
+            if held_back is not None:
+                more = and_before(held_back)
+                logger.warning("the row of run %s was not written: %s%s", self.run_id, error, more)
             return False
         return True
 

@@ -103,6 +103,8 @@ class Worker:
         clock: Callable[[], float],
     ) -> None:
         self.coordinators: Mapping[str, Coordinator] = {}
+        self.handed_back = False
+        """True once it has left, with every delivery finished and every lease released."""
         self._rates = Rates()
         self._leaving = False
         self._make_runner = make_runner
@@ -292,8 +294,11 @@ class Worker:
             self.send(FinishPipeline(key))
         while self._running and self._runner is not None and self._clock() < deadline:
             yield from self._exchange()
+        handed_back = not self._running
         for coordinator in self.coordinators.values():
-            yield partial(coordinator.leave, max(1.0, deadline - self._clock()))
+            released = yield partial(coordinator.leave, max(1.0, deadline - self._clock()))
+            handed_back = handed_back and released
+        self.handed_back = handed_back
         if self._runner is not None:
             self.send(Quit())
             yield partial(self._runner.wait, 2.0)

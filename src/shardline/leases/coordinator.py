@@ -100,6 +100,7 @@ class Coordinator:
             time_resolution_seconds=1 if service.finds_times else _MINUTE_SECONDS,
         )
         self._goes_on_after_gaps = goes_on_after_gaps
+        self._released = False
         self._lock: Final = _Turn(self._member)
         self._wakes: dict[str, Event] = {}
         self._member.wake = self._wake
@@ -307,7 +308,7 @@ class Coordinator:
         last = Thread(target=self._leave, name=f"leaving of {self.owner}", daemon=True)
         last.start()
         last.join(max(0.0, ends_at - self._member.clock()))
-        return not last.is_alive() and not self.state.mine
+        return not last.is_alive() and self._released and not self.state.mine
 
     def tick(self) -> None:
         """Run one round of each actor in this thread, instead of `start`."""
@@ -324,6 +325,7 @@ class Coordinator:
                 yield from self._heartbeats.renew()
                 yield from self._rows.read_rows(tuple(state.wanted_rows()))
                 yield from self._rows.act()
+                self._released = True
                 break
             except TableUnavailable as error:
                 logger.warning("%s could not release its leases: %s", self.owner, error)

@@ -1,6 +1,7 @@
 """`shardline run`: a consumer that shares its streams with the other workers of its app."""
 
 import logging
+import threading
 import time
 from importlib.resources import files
 from typing import TYPE_CHECKING, Annotated, Final, Literal
@@ -12,7 +13,7 @@ from shardline.cli.program import ExitCode
 from shardline.cli.run.consumer import import_from_here, load_consumer
 from shardline.cli.run.report import SPARK_DIED, Report, is_spark_gone
 from shardline.cli.run.signals import Signals, before_leaving, leave_at_once
-from shardline.errors import ConfigurationError
+from shardline.errors import ConfigurationError, ShardlineError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -219,10 +220,13 @@ def _starter_here() -> "Callable[[Job, int | None, str], RunningConsumer]":
         from shardline.consumer.keeper import keep
         from shardline.consumer.launch import RunningConsumer
 
-        def place(job: "Job", index: int, attempt: int) -> None:
-            keep(job, index, attempt, runners=ahead if (index, attempt) == (0, 0) else None)
+        stopping = threading.Event()
 
-        return RunningConsumer(job, tasks or 1, place)
+        def place(job: "Job", index: int, attempt: int) -> None:
+            runners = ahead if (index, attempt) == (0, 0) else None
+            keep(job, index, attempt, leave=stopping.is_set, runners=runners)
+
+        return RunningConsumer(job, tasks or 1, place, stopping=stopping)
 
     return start
 
@@ -235,16 +239,13 @@ def _follow(
     grace_seconds: float,
 ) -> ExitCode:
     """Print what is going on until the run ends, by itself or by a signal."""
-    from shardline.leases.port import TableUnavailable
-
-    printed_at = time.monotonic()
+    told = threading.Event()
+    # In a thread of its own: a stop does not wait for a table that does not answer.
+    arguments = (running, report, status_seconds, told)
+    threading.Thread(target=_tell, args=arguments, name="status", daemon=True).start()
     while running.running and not signals.stopping.wait(_POLL_SECONDS):
-        if time.monotonic() - printed_at >= status_seconds:
-            printed_at = time.monotonic()
-            try:
-                report.status(running.figures())
-            except TableUnavailable as error:  # the workers wait for it too
-                report.no_status(str(error))
+        pass
+    told.set()
     asked = signals.stopping.is_set()
     began = time.monotonic()
     stopped = running.stop(grace_seconds, signals.leaving)
@@ -253,6 +254,21 @@ def _follow(
         return ExitCode.USAGE
     report.stopped(stopped, time.monotonic() - began)
     return ExitCode.OK if asked else ExitCode.FAILED
+
+
+def _tell(
+    running: "RunningConsumer", report: Report, status_seconds: float, told: threading.Event
+) -> None:
+    """Print a line now and then, until all is told."""
+    while not told.wait(status_seconds):
+        try:
+            figures = running.figures()
+        except ShardlineError as error:  # the workers wait for the table too
+            if not told.is_set():
+                report.no_status(str(error))
+        else:
+            if not told.is_set():
+                report.status(figures)
 
 
 def _settings(java_options: str) -> dict[str, str]:

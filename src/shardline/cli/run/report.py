@@ -73,7 +73,7 @@ class Report:
 
     def stopped(self, stopped: "Stopped", seconds: float) -> None:
         """Report how the run ended."""
-        how = "deliveries were broken off and will be repeated"
+        how = "not everything was handed back, and what was broken off is repeated"
         if stopped.handed_back:
             how = "every lease handed back, nothing to repeat"
         self._print(
