@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _LENGTH: Final = struct.Struct("!I")
 _PR_SET_PDEATHSIG: Final = 1
+SEND_SECONDS = 10.0
+"""A runner that takes no message for this long is killed: nobody must wait for it with leases."""
 
 
 class Channel:
@@ -65,6 +67,7 @@ class RunnerProcess:
     def __init__(self, path: list[str]) -> None:
         """Start the process. It imports what it needs from `path`, and waits for its job."""
         ours, theirs = socket.socketpair()
+        ours.settimeout(SEND_SECONDS)
         with theirs:
             program = (
                 f"import sys; sys.path[:] = {path!r}; "
@@ -80,18 +83,24 @@ class RunnerProcess:
 
     def take(self, job: Job) -> None:
         """Send the job, once, before any message."""
-        with contextlib.suppress(OSError):
-            self._channel.send(job)
+        self._send(job)
 
     def send(self, message: ToRunner) -> None:
         """Send a message; one to a dead runner is dropped, for `receive` reports the death."""
-        with contextlib.suppress(OSError):
-            self._channel.send(message)
+        self._send(message)
 
     def receive(self, timeout_seconds: float) -> FromRunner | None:
         """Return the next message, or None. Raises EOFError when the process is gone."""
         message: FromRunner | None = self._channel.receive(timeout_seconds)
         return message
+
+    def _send(self, message: Any) -> None:
+        try:
+            self._channel.send(message)
+        except TimeoutError:
+            self._process.kill()  # a part of the message may have been sent
+        except OSError:
+            pass
 
     def kill(self) -> None:
         """End the process at once, whatever it does."""
