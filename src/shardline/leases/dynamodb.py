@@ -45,6 +45,7 @@ from shardline.leases.dynamodb_items import (
 from shardline.leases.port import Conflict, RowPage, TableUnavailable
 from shardline.services.access import Access, make_client
 from shardline.services.failures import read_failure
+from shardline.services.log_limits import LogLimit, and_before
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -91,6 +92,7 @@ class DynamoLeaseTable:
         self._client = make_client("dynamodb", access)
         self._attempts = attempts
         self._sleep = sleep
+        self._log_limit = LogLimit()
 
     @property
     def address(self) -> str:
@@ -382,9 +384,12 @@ class DynamoLeaseTable:
 
     def _pause(self, operation: str, attempt: int) -> None:
         seconds = random.random() * _FIRST_PAUSE_SECONDS * 2**attempt  # noqa: S311 - jitter
-        logger.warning(
-            "lease table %s throttled %s; again in %.2f s", self._name, operation, seconds
-        )
+        held_back = self._log_limit.admit(operation, time.monotonic())
+        if held_back is not None:
+            logger.warning(
+                "lease table %s throttled %s; again in %.2f s%s",
+                *(self._name, operation, seconds, and_before(held_back)),
+            )
         self._sleep(seconds)
 
     def _unavailable(self, error: Exception) -> ShardlineError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -15,8 +14,6 @@ from shardline.services.steps import Pause
 if TYPE_CHECKING:
     from shardline.leases.member import Member
     from shardline.services.steps import Steps
-
-logger = logging.getLogger(__name__)
 
 _RUN_SECONDS: Final = 0.5
 """How often the row of the run is read: a stop is noticed that soon."""
@@ -49,7 +46,7 @@ class Heartbeats:
             yield from self.renew()
             yield from self._read_run()
         except TableUnavailable as error:
-            logger.warning("%s could not renew its heartbeat: %s", member.state.owner, error)
+            member.warn("could not renew its heartbeat", error)
         except ShardlineError as error:
             member.error = error
         member.handle(e.TimePassed())

@@ -6,6 +6,7 @@ own, so that none waits for another; the state is changed only between their cal
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -25,6 +26,7 @@ from shardline.core.leasing.instructions import (
     Take,
 )
 from shardline.leases.port import Conflict, TableUnavailable
+from shardline.services.log_limits import LogLimit, and_before
 
 if TYPE_CHECKING:
     from collections import deque
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from shardline.errors import ShardlineError
     from shardline.leases.port import LeaseTable
     from shardline.services.steps import Steps
+
+logger = logging.getLogger(__name__)
 
 
 class ShardWork(Protocol):
@@ -92,6 +96,14 @@ class Member:
         self.error: ShardlineError | None = None
         """Why this worker cannot go on; None while it can."""
         self._work = work
+        self._log_limit = LogLimit()
+
+    def warn(self, what: str, error: Exception) -> None:
+        """Log what the table made impossible: one line a minute for each kind of thing."""
+        held_back = self._log_limit.admit(what, self.clock())
+        if held_back is not None:
+            more = and_before(held_back)
+            logger.warning("%s %s: %s; trying again%s", self.state.owner, what, error, more)
 
     def handle(self, event: e.Event) -> list[Instruction]:
         """Hand an event to the state, pass calls on to the worker, and return the rest."""

@@ -103,7 +103,7 @@ class RowRounds:
             if self.origin is not None:
                 yield from self.act()
         except TableUnavailable as error:
-            logger.warning("%s: %s; trying again", member.state.owner, error)
+            member.warn("could not read or write rows", error)
         except ShardlineError as error:
             member.error = error
         member.handle(e.TimePassed())

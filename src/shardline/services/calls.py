@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from shardline.errors import Throttled
 from shardline.services.deadlines import time_left
 from shardline.services.failures import read_failure
-from shardline.services.log_limits import LogLimit
+from shardline.services.log_limits import LogLimit, and_before
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,5 +111,5 @@ class Calls:
             failure.error,
             delay,
             left,
-            f" (and {held_back} times in the minute before)" if held_back else "",
+            and_before(held_back),
         )

@@ -31,3 +31,8 @@ class LogLimit:
         """Delete the kinds last logged before a time: kinds name shards, which come and go."""
         self._logged = {kind: entry for kind, entry in self._logged.items() if entry[0] >= time}
         self._next_cleanup = max(_KINDS_BEFORE_CLEANUP, 2 * len(self._logged))
+
+
+def and_before(held_back: int) -> str:
+    """Return the end of a message before which others were held back; empty if none were."""
+    return f" (and {held_back} times in the minute before)" if held_back else ""

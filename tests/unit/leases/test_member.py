@@ -32,3 +32,15 @@ def test_a_lease_that_another_worker_took_first_starts_no_work() -> None:
     assert stage.rows()["s0"].lease_owner == "fast"
     assert not worker.held()
     assert notes.words == []
+
+
+def test_a_table_that_is_away_for_long_is_a_few_lines_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    stage = Stage(shards=2)
+    stage.worker("a")
+    stage.let_pass(15)
+    with stage.table_away():
+        stage.let_pass(600)
+    assert 10 <= len(caplog.records) <= 2 * 11  # heartbeats and rows, each once a minute
+    assert "times in the minute before" in caplog.text
