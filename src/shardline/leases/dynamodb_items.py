@@ -21,6 +21,7 @@ from shardline.core.leasing.parked_keys import ParkedKey
 from shardline.core.leasing.rows import Header, Heartbeat, LeaseRow
 from shardline.core.leasing.runs import Run
 from shardline.leases.port import position_from_text, position_to_text
+from shardline.leases.stored_rows import checked, damage_named
 
 Item = dict[str, Any]
 
@@ -101,6 +102,7 @@ def row_item(row: LeaseRow) -> Item:
     }
 
 
+@damage_named("lease row")
 def to_row(item: Item) -> LeaseRow:
     """Return a lease row from its item."""
     values = _fields_of(LeaseRow, item)
@@ -108,7 +110,7 @@ def to_row(item: Item) -> LeaseRow:
         values[name] = values[name] and datetime.fromisoformat(values[name])
     values["parents"] = tuple(values["parents"])
     values["checkpoint"] = position_from_text(values["checkpoint"])
-    return LeaseRow(**values)
+    return checked(LeaseRow(**values))
 
 
 def heartbeat_item(beat: Heartbeat) -> Item:
@@ -117,10 +119,11 @@ def heartbeat_item(beat: Heartbeat) -> Item:
     return {**_values(beat), "asks": list(beat.asks), **key}
 
 
+@damage_named("heartbeat")
 def to_heartbeat(item: Item) -> Heartbeat:
     """Return a heartbeat from its item."""
     values = _fields_of(Heartbeat, item)
-    return Heartbeat(**values | {"asks": tuple(values["asks"])})
+    return checked(Heartbeat(**values | {"asks": tuple(values["asks"])}))
 
 
 def header_item(header: Header) -> Item:
@@ -133,12 +136,13 @@ def header_item(header: Header) -> Item:
     }
 
 
+@damage_named("header row")
 def to_header(item: Item) -> Header:
     """Return a header row from its item."""
     values = _fields_of(Header, item)
     created_at = datetime.fromisoformat(values["stream_created_at"])
     start = position_from_text(values["start"])
-    return Header(**values | {"stream_created_at": created_at, "start": start})
+    return checked(Header(**values | {"stream_created_at": created_at, "start": start}))
 
 
 def run_item(run: Run) -> Item:
@@ -147,10 +151,11 @@ def run_item(run: Run) -> Item:
     return {**_values(run), "created_at": created_at, **run_key(run.app_name, run.run_id)}
 
 
+@damage_named("row of a run")
 def to_run(item: Item) -> Run:
     """Return the row of a run from its item."""
     values = _fields_of(Run, item)
-    return Run(**values | {"created_at": datetime.fromisoformat(values["created_at"])})
+    return checked(Run(**values | {"created_at": datetime.fromisoformat(values["created_at"])}))
 
 
 def parked_item(parked: ParkedKey) -> Item:
@@ -158,9 +163,10 @@ def parked_item(parked: ParkedKey) -> Item:
     return {**_values(parked), **parked_key(parked)}
 
 
+@damage_named("parked key")
 def to_parked_key(item: Item) -> ParkedKey:
     """Return a parked key from its item."""
-    return ParkedKey(**_fields_of(ParkedKey, item))
+    return checked(ParkedKey(**_fields_of(ParkedKey, item)))
 
 
 def _values(value: LeaseRow | Heartbeat | Header | Run | ParkedKey) -> Item:

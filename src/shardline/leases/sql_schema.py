@@ -14,6 +14,7 @@ from shardline.core.leasing.parked_keys import ParkedKey
 from shardline.core.leasing.rows import Header, Heartbeat, LeaseRow
 from shardline.core.leasing.runs import Run
 from shardline.leases.port import position_from_text, position_to_text
+from shardline.leases.stored_rows import checked, damage_named
 
 VERSION: Final = 1
 """Columns are added under the same version: an older release reads what it knows."""
@@ -129,19 +130,19 @@ def row_values(row: LeaseRow) -> dict[str, Any]:
     }
 
 
+@damage_named("lease row")
 def to_row(stored: sa.RowMapping) -> LeaseRow:
     """Return a lease row from its columns."""
     times = {name: stored[name] for name in ("stream_created_at", "as_of", "unlisted_since")}
-    return LeaseRow(
-        **(
-            dict(stored)
-            | {name: text and datetime.fromisoformat(text) for name, text in times.items()}
-            | {
-                "parents": tuple(json.loads(stored["parents"])),
-                "checkpoint": position_from_text(stored["checkpoint"]),
-            }
-        )
+    values = (
+        dict(stored)
+        | {name: text and datetime.fromisoformat(text) for name, text in times.items()}
+        | {
+            "parents": tuple(json.loads(stored["parents"])),
+            "checkpoint": position_from_text(stored["checkpoint"]),
+        }
     )
+    return checked(LeaseRow(**values))
 
 
 def heartbeat_values(beat: Heartbeat) -> dict[str, Any]:
@@ -149,9 +150,10 @@ def heartbeat_values(beat: Heartbeat) -> dict[str, Any]:
     return plain_values(beat) | {"asks": json.dumps(beat.asks)}
 
 
+@damage_named("heartbeat")
 def to_heartbeat(stored: sa.RowMapping) -> Heartbeat:
     """Return a heartbeat from its columns."""
-    return Heartbeat(**(dict(stored) | {"asks": tuple(json.loads(stored["asks"]))}))
+    return checked(Heartbeat(**(dict(stored) | {"asks": tuple(json.loads(stored["asks"]))})))
 
 
 def header_values(header: Header) -> dict[str, Any]:
@@ -162,17 +164,14 @@ def header_values(header: Header) -> dict[str, Any]:
     }
 
 
+@damage_named("header row")
 def to_header(stored: sa.RowMapping) -> Header:
     """Return a header row from its columns."""
-    return Header(
-        **(
-            dict(stored)
-            | {
-                "stream_created_at": datetime.fromisoformat(stored["stream_created_at"]),
-                "start": position_from_text(stored["start"]),
-            }
-        )
-    )
+    values = dict(stored) | {
+        "stream_created_at": datetime.fromisoformat(stored["stream_created_at"]),
+        "start": position_from_text(stored["start"]),
+    }
+    return checked(Header(**values))
 
 
 def run_values(run: Run) -> dict[str, Any]:
@@ -180,15 +179,17 @@ def run_values(run: Run) -> dict[str, Any]:
     return plain_values(run) | {"created_at": run.created_at.isoformat()}
 
 
+@damage_named("row of a run")
 def to_run(stored: sa.RowMapping) -> Run:
     """Return the row of a run from its columns."""
     created_at = datetime.fromisoformat(stored["created_at"])
-    return Run(**(dict(stored) | {"created_at": created_at}))
+    return checked(Run(**(dict(stored) | {"created_at": created_at})))
 
 
+@damage_named("parked key")
 def to_parked_key(stored: sa.RowMapping) -> ParkedKey:
     """Return a parked key from its columns."""
-    return ParkedKey(**stored)
+    return checked(ParkedKey(**stored))
 
 
 def plain_values(value: LeaseRow | Heartbeat | Header | Run | ParkedKey) -> dict[str, Any]:
