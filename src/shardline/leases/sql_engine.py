@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, Final
-from urllib.parse import unquote
+from urllib.parse import quote, quote_plus, unquote
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -59,7 +59,7 @@ def without_secrets(text: str, url: sa.URL) -> str:
         if name.lower() in _SECRET_OPTIONS:
             secrets.update([value] if isinstance(value, str) else value)
     for secret in sorted(secrets, key=len, reverse=True):
-        for form in {secret, unquote(secret)} - {""}:
+        for form in {secret, unquote(secret), quote(secret, safe=""), quote_plus(secret)} - {""}:
             text = text.replace(form, _HIDDEN)
     return text
 

@@ -6,9 +6,11 @@ import logging
 import traceback
 
 import pytest
+import sqlalchemy as sa
 
 from shardline.errors import ShardlineError
 from shardline.leases.address import open_table, table_is_local
+from shardline.leases.sql_engine import without_secrets
 
 SECRET = "geh3im"  # noqa: S105 - of nobody
 FORMS = [
@@ -45,6 +47,17 @@ def test_a_password_is_never_shown(address: str, caplog: pytest.LogCaptureFixtur
     for text in (*shown, caplog.text):
         # A traceback names the line of this file, which holds no secret of its own.
         assert SECRET not in text
+
+
+@pytest.mark.parametrize("address", FORMS[:6])
+def test_what_a_driver_says_is_repeated_without_the_password(address: str) -> None:
+    url = sa.make_url(address)
+    options = [text for text in url.query.values() if isinstance(text, str)]
+    said = f"invalid dsn: {' '.join((url.password or '', address, *options))}"
+    assert SECRET in said
+    shown = without_secrets(said, url)
+    assert SECRET not in shown
+    assert "***" in shown
 
 
 @pytest.mark.parametrize(
