@@ -8,6 +8,7 @@ import logging
 import os
 import time
 import uuid
+from contextlib import suppress
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Final
 
@@ -201,8 +202,9 @@ async def _cut_in_body(
     """Send the length of the whole answer and one half of it, then cut the connection."""
     response = web.StreamResponse(headers=headers)
     response.content_length = max(len(body), 1)
-    await response.prepare(http)
-    await response.write(body[: len(body) // 2])
+    with suppress(ConnectionError):  # the client may have gone
+        await response.prepare(http)
+        await response.write(body[: len(body) // 2])
     logger.info("cut the connection in mid-answer because of an injected fault")
     return _cut_off(http, response)
 

@@ -11,6 +11,7 @@ from shardline.local.dynamodb.batches import BatchOperations
 from shardline.local.dynamodb.items import ItemOperations
 from shardline.local.dynamodb.queries import QueryOperations
 from shardline.local.dynamodb.schemas import TableOperations
+from shardline.local.dynamodb.types import typed
 from shardline.local.refusals import Refusal
 
 if TYPE_CHECKING:
@@ -60,4 +61,4 @@ class DynamoDBBackend(Backend):
             )
         with self._database.streams.lock:
             self._database.expire(now_ms)
-            return msgspec.json.encode(act(request, now_ms))
+            return msgspec.json.encode(act(typed(operation, request), now_ms))
