@@ -178,6 +178,8 @@ DAMAGED = {
     ),
     "a field that is too long": signed(aggregate(TWO)[4:-16] + varint(3 << 3 | 2) + varint(9)),
     "a number that is too long": signed(b"\x08" + b"\xff" * 12),
+    "a field without a number": signed(aggregate(TWO)[4:-16] + b"\x00\x00"),
+    "a field whose number is too large": signed(aggregate(TWO)[4:-16] + varint(1 << 32) + b"\x00"),
     "a group": signed(aggregate(TWO)[4:-16] + varint(5 << 3 | 3)),
     "cut": signed(aggregate(TWO)[4:-17]),
 }

@@ -23,6 +23,8 @@ _NUMBER, _EIGHT_BYTES, _WITH_LENGTH, _FOUR_BYTES = 0, 1, 2, 5
 _LONGEST_KEY: Final = 256
 """Kinesis takes no longer partition keys."""
 _HASH_KEY_DIGITS: Final = 39
+_FIRST_TAG: Final = 1 << 3
+_LAST_TAG: Final = (1 << 32) - 1
 _VARINT_BITS: Final = 63
 _FEW: Final = 100
 """Up to this many user records are read one by one; more are read all at once."""
@@ -151,6 +153,8 @@ def _user_record(message: bytes, at: int, stop: int) -> tuple[int, int, int, int
 def _after_field(message: bytes, at: int) -> int:
     """Return the position after a field of no interest."""
     tag, at = _varint(message, at)
+    if not _FIRST_TAG <= tag <= _LAST_TAG:
+        raise ValueError("no number of a field")
     kind = tag & 7
     if kind == _NUMBER:
         _, at = _varint(message, at)
