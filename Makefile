@@ -4,6 +4,7 @@
 PYTHON ?= python3
 SEED ?= 1
 HOURS ?= 2
+CASES ?= 100000
 BIN := .venv/bin
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
 LOCKED := install --no-deps --require-hashes
@@ -12,7 +13,7 @@ FAST_TIERS := unit property simulation
 SLOW_TIERS := contract integration spark cluster browser
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-tables test-versions check format docs bench soak simulate mutants attack \
+.PHONY: help setup demo test test-fast test-tables test-versions check format docs bench soak simulate mutants attack relays fuzz \
 	lock clean coverage-of-requirements unreachable planted-bugs
 
 help: ## list the targets
@@ -70,6 +71,12 @@ mutants: .venv/.shardline ## put known bugs in, one by one; each must be caught
 attack: setup ## judge every row of real lease tables under kills, stops, cuts and silence: 100,000 operations each
 	@$(SPARK) $(BIN)/python -m tests.simulation.stores.attack
 
+relays: setup ## Spark workers behind relays that drop, cut, trickle or go silent: every cell, as a table
+	@$(SPARK) $(BIN)/python -m tests.integration.relay_cells --engine spark
+
+fuzz: .venv/.fuzz ## damaged bodies, records, documents, requests: make fuzz CASES=1000000
+	@$(BIN)/python -m tests.property.fuzz --cases $(CASES)
+
 test-versions: .venv/.shardline ## the fast tests with the lowest and the newest versions of the dependencies
 	@$(PIP) install "uv>=0.9"
 	@$(BIN)/python tools/test_versions.py $(ONLY)
@@ -109,6 +116,10 @@ clean: ## remove all that make has installed
 .venv/.docs: locks/docs.txt .venv/.shardline
 	@echo "· Sphinx: as locked in locks/docs.txt"
 	@$(PIP) $(LOCKED) -r locks/docs.txt
+	@touch $@
+
+.venv/.fuzz: locks/fuzz.txt .venv/.shardline
+	@$(PIP) $(LOCKED) -r locks/fuzz.txt
 	@touch $@
 
 .venv/.java: locks/java.txt .venv/.shardline

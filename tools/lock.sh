@@ -12,5 +12,6 @@ compile() {
 }
 compile locks/dev.txt --all-extras --group dev pyproject.toml
 compile locks/docs.txt --group docs --constraints locks/dev.txt
+compile locks/fuzz.txt --group fuzz
 compile locks/java.txt --group java
 compile locks/node.txt --group node

@@ -45,7 +45,7 @@ def unmet(lines: list[str], versions: dict[str, list[str]]) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("lock", ["dev", "docs", "java", "node"])
+@pytest.mark.parametrize("lock", ["dev", "docs", "fuzz", "java", "node"])
 def test_a_lock_has_all_that_pyproject_asks_for(lock: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert unmet(asked_for(project, lock), locked(f"{lock}.txt")) == [], "run `make lock`"
