@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from tests.servers.relay import relay_to
+from tests.servers.relay import Relay, relay_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,6 +36,8 @@ class LeasePlace:
     endpoint_url: str | None = None
     locked: Callable[[], bool] = lambda: False
     """Return true if some process holds a lock on the whole table."""
+    relay: Relay | None = None
+    """What stands between the workers and the server, where there is one."""
 
 
 @contextmanager
@@ -52,7 +54,7 @@ def lease_place(table: str, folder: Path, server_of: Callable[[str], Any]) -> It
             server: Endpoint = server_of("dynamodb_local")
             with relay_to(urlsplit(server.endpoint_url).port or 0) as relay:
                 name = f"dynamodb://leases-{uuid.uuid4().hex[:8]}"
-                yield LeasePlace(name, relay.silent, f"http://127.0.0.1:{relay.port}")
+                yield LeasePlace(name, relay.silent, f"http://127.0.0.1:{relay.port}", relay=relay)
 
 
 def on_tables(*tables: str) -> pytest.MarkDecorator:
@@ -89,4 +91,4 @@ def _postgresql(dsn: str) -> Iterator[LeasePlace]:
     parts = urlsplit(dsn)
     with relay_to(parts.port or 0) as relay:
         address = f"postgresql://{parts.username}@127.0.0.1:{relay.port}/{name}"
-        yield LeasePlace(address, relay.silent)
+        yield LeasePlace(address, relay.silent, relay=relay)

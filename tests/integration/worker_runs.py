@@ -28,12 +28,14 @@ PATIENCE_SECONDS = 120.0
 RECORDER = "shardline.cli.demo.recorder:Recorder"
 
 
-def wait_until(happened: Callable[[], bool], what: str) -> float:
+def wait_until(
+    happened: Callable[[], bool], what: str, patience_seconds: float = PATIENCE_SECONDS
+) -> float:
     """Wait for a condition and return how long that took; fail with its name."""
     began = time.monotonic()
     while not happened():
-        if time.monotonic() - began > PATIENCE_SECONDS:
-            raise AssertionError(f"waited {PATIENCE_SECONDS:.0f} s in vain: {what}")
+        if time.monotonic() - began > patience_seconds:
+            raise AssertionError(f"waited {patience_seconds:.0f} s in vain: {what}")
         time.sleep(0.02)
     return time.monotonic() - began
 
@@ -106,6 +108,8 @@ class Stage:
             StreamName="orders", WaiterConfig={"Delay": 1, "MaxAttempts": 60}
         )
         self.place = place
+        self.endpoint_url = service.endpoint_url
+        """What workers are given; writers go to the service itself."""
         self.runs: list[Run] = []
         self._shards: dict[str, dict[str, Any]] = {}
         self._traffic: Any = None
@@ -121,20 +125,22 @@ class Stage:
         self._traffic = traffic
 
     def shard_ids(self) -> list[str]:
-        return [shard["ShardId"] for shard in self._listed()]
+        return [shard["ShardId"] for shard in self.listed()]
 
-    def _listed(self) -> list[dict[str, Any]]:
+    def listed(self) -> list[dict[str, Any]]:
         """Return all shards that were ever listed: one listing may lack the newest."""
         for shard in self.client.list_shards(StreamName="orders")["Shards"]:
             self._shards[shard["ShardId"]] = shard
         return list(self._shards.values())
 
-    def start(self, name: str, *more: str, consumer: str = RECORDER) -> Run:
+    def start(
+        self, name: str, *more: str, consumer: str = RECORDER, engine: str = "process"
+    ) -> Run:
         arguments = [
             *(consumer, "--stream", "kinesis://orders"),
-            *("--app", "billing", "--engine", "process", "--lease-table", self.place.address),
+            *("--app", "billing", "--engine", engine, "--lease-table", self.place.address),
             *(("--lease-endpoint-url", url) if (url := self.place.endpoint_url) else ()),
-            *("--endpoint-url", self.service.endpoint_url, "--status-seconds", "1"),
+            *("--endpoint-url", self.endpoint_url, "--status-seconds", "1"),
             *("--lease-seconds", str(LEASE_SECONDS), *more),
         ]
         run = Run(name, self.folder, arguments)
@@ -146,7 +152,7 @@ class Stage:
 
     def verdict(self) -> Verdict:
         checker = PromiseChecker()
-        for shard in self._listed():
+        for shard in self.listed():
             parents = (shard.get("ParentShardId"), shard.get("AdjacentParentShardId"))
             checker.shard(shard["ShardId"], [parent for parent in parents if parent])
         if self._traffic is not None:
