@@ -1,0 +1,226 @@
+"""The guards behind the table of attacks in SECURITY.md: without one, the test of its row fails."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Guard(NamedTuple):
+    """A guard, as `planted_bugs.PlantedBug` has a bug."""
+
+    row: str
+    what: str
+    path: str
+    right: str
+    wrong: str
+    test: str
+
+
+_DOORS: Final = "tests/integration/test_local_doors.py"
+_PAGE: Final = "tests/unit/dashboard/test_server.py"
+
+GUARDS: Final = (
+    Guard(
+        "another site", "the embedded service answers any host",
+        "local/admission.py",
+        "        if name is None or not self._admits(name):",
+        "        if False:",
+        _DOORS,
+    ),
+    Guard(
+        "another site", "the embedded service answers pages of any site",
+        "local/admission.py",
+        "        if origin_name is None or not self._admits(origin_name):",
+        "        if False:",
+        _DOORS,
+    ),
+    Guard(
+        "another site", "a control call may be text/plain",
+        "local/control.py",
+        '        if http.content_type != "application/json":',
+        "        if False:",
+        _DOORS,
+    ),
+    Guard(
+        "control values", "a clock takes any number of seconds",
+        "local/clock.py",
+        "        if not seconds * 1000 <= _MAX_MS - latest_ms:",
+        "        if False:",
+        f"{_DOORS} -k control",
+    ),
+    Guard(
+        "wrong types", "a list may be anything",
+        "local/validation.py",
+        "            if not isinstance(value, list):",
+        "            if False:",
+        f"{_DOORS} -k value",
+    ),
+    Guard(
+        "wrong types", "deep JSON is not refused",
+        "local/protocol.py",
+        "    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):",
+        "    except (msgspec.MsgspecError, UnicodeDecodeError):",
+        f"{_DOORS} -k body",
+    ),
+    Guard(
+        "journal", "a journal may be a symbolic link",
+        "local/journal.py",
+        "        if each.is_symlink():",
+        "        if False:",
+        "tests/integration/test_local_file.py",
+    ),
+    Guard(
+        "journal", "a journal of another format is opened",
+        "local/journal.py",
+        "    if version not in (0, _FORMAT):",
+        "    if False:",
+        "tests/integration/test_local_file.py",
+    ),
+    Guard(
+        "dashboard", "the dashboard answers any host",
+        "dashboard/application.py",
+        '    if _host_of(f"//{request.host}") not in _LOCAL_NAMES:',
+        "    if False:",
+        _PAGE,
+    ),
+    Guard(
+        "dashboard", "the dashboard answers pages of any site",
+        "dashboard/application.py",
+        "    if origin is not None and _netloc_of(origin) != request.host:",
+        "    if False:",
+        _PAGE,
+    ),
+    Guard(
+        "dashboard", "any token is right",
+        "dashboard/application.py",
+        "hmac.compare_digest(presented, self._token.encode())",
+        "True",
+        _PAGE,
+    ),
+    Guard(
+        "dashboard", "a token that is no UTF-8 is an error of the server",
+        "dashboard/application.py",
+        '        presented = given.encode("utf-8", "surrogateescape")',
+        '        presented = given.encode("utf-8")',
+        _PAGE,
+    ),
+    Guard(
+        "payloads", "payloads are given out without the token",
+        "dashboard/latest.py",
+        "    if not with_payloads:",
+        "    if False:",
+        f"{_PAGE} -k payloads",
+    ),
+    Guard(
+        "observation", "an old picture is called live",
+        "dashboard/latest.py",
+        "        if not notice and age > self._stale_seconds:",
+        "        if False:",
+        f"{_PAGE} -k stale",
+    ),
+    Guard(
+        "password", "addresses are shown with their password",
+        "leases/sql_engine.py",
+        "render_as_string(hide_password=True)",
+        "render_as_string(hide_password=False)",
+        "tests/unit/leases/test_sql_engine.py",
+    ),
+    Guard(
+        "password", "what a driver says is repeated as it is",
+        "leases/sql_engine.py",
+        "            text = text.replace(form, _HIDDEN)",
+        "            pass",
+        "tests/unit/leases/test_sql_engine.py",
+    ),
+    Guard(
+        "aggregated", "a record may grow without a bound",
+        "services/aggregation.py",
+        "    if grown > max(_MOST_GROWTH * len(record), _GROWTH_ALLOWED_BYTES):",
+        "    if False:",
+        "tests/unit/services/test_aggregation.py",
+    ),
+    Guard(
+        "documents", "what a damaged document raises is passed on",
+        "core/checkpoints.py",
+        "    except _DAMAGE as error:",
+        "    except ZeroDivisionError as error:",
+        "tests/property/test_damaged_documents.py",
+    ),
+    Guard(
+        "documents", "a field of a row may have any type",
+        "leases/stored_rows.py",
+        "        if not fits:",
+        "        if False:",
+        "tests/unit/leases/test_stored_rows.py",
+    ),
+    Guard(
+        "trickle", "the deadline counts for each piece of an answer",
+        "services/deadlines.py",
+        "        self._ends_at = min(_ends_at.get(), time.monotonic() + self._timeout)",
+        "        self._ends_at = _NEVER",
+        "tests/unit/services/test_deadlines.py",
+    ),
+    Guard(
+        "trickle", "an answer that never comes is waited for to the end",
+        "services/deadlines.py",
+        "        wait = min(left, SILENCE_SECONDS)",
+        "        wait = left",
+        "tests/unit/services/test_deadlines.py",
+    ),
+    Guard(
+        "silent table", "PostgreSQL is waited for without end",
+        "leases/postgresql.py",
+        "            if not ready and time.monotonic() >= ends_at:",
+        "            if False:",
+        "tests/contract/test_lease_table_faults.py",
+    ),
+    Guard(
+        "silent table", "an answer of which a part is missing is taken for one",
+        "services/wire/handler.py",
+        "        _require_length(response_dict)\n        shape = operation_model.output_shape",
+        "        shape = operation_model.output_shape",
+        "tests/contract/test_lease_table_faults.py tests/unit/services/wire/test_handler.py",
+    ),
+    Guard(
+        "attack", "a lease row is written whatever is there",
+        "leases/dynamodb_items.py",
+        "        \"lease_count\": expected.lease_count,\n    }",
+        "    }",
+        "tests/integration/test_lease_tables_under_attack.py -k dynamodb",
+    ),
+    Guard(
+        "SIGTERM", "a signal while it starts waits for the workers",
+        "cli/run/signals.py",
+        "        if self._starting:",
+        "        if False:",
+        "tests/integration/test_ends.py",
+    ),
+    Guard(
+        "full disk", "a line that finds no room ends the run",
+        "cli/run/report.py",
+        "        if error.errno not in _NO_ROOM:",
+        "        if True:",
+        "tests/integration/test_full_disk.py",
+    ),
+    Guard(
+        "full disk", "the embedded service acknowledges what is not on disk",
+        "local/journal.py",
+        "                raise self._failure from error",
+        "                self._saved += len(batch)\n                return",
+        "tests/integration/test_local_file.py -k full",
+    ),
+    Guard(
+        "letters", "letters are written through a symbolic link",
+        "consumer/letters/folder.py",
+        "os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC",
+        "os.O_CREAT | os.O_CLOEXEC",
+        "tests/unit/consumer/letters/test_folder.py -k link",
+    ),
+    Guard(
+        "storm", "every refusal is a line",
+        "services/log_limits.py",
+        "        if now - logged_at < self._period_seconds:",
+        "        if False:",
+        "tests/unit/services/test_calls.py -k line",
+    ),
+)  # fmt: skip
