@@ -69,7 +69,7 @@ class Live:
 
 @pytest.fixture
 def live() -> Iterator[Live]:
-    with Service() as service:
+    with Service(strict=True) as service:
         service.create_stream("orders", 2)
         made = Live(service)
         yield made

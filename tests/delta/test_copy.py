@@ -59,7 +59,10 @@ def test_the_copy_equals_the_table_through_writes_deletes_and_reshards(
     rng = random.Random(3)
     stored: dict[uuid.UUID, Any] = {}
     ids = [uuid.UUID(int=rng.getrandbits(128)) for _ in range(40)]
-    with Service() as service, shardline.Engine(endpoint_url=service.endpoint_url) as engine:
+    with (
+        Service(strict=True) as service,
+        shardline.Engine(endpoint_url=service.endpoint_url) as engine,
+    ):
         engine.bind(User)
 
         def write(count: int) -> None:

@@ -279,7 +279,7 @@ def test_the_dashboard_serves_its_page_until_interrupted(service: Service) -> No
 
 
 def test_the_dashboard_says_that_the_service_is_gone_and_ends_at_once_all_the_same() -> None:
-    with Service() as service:
+    with Service(strict=True) as service:
         service.create_stream("orders", 1)
         dashboard = subprocess.Popen(
             [

@@ -87,6 +87,7 @@ def test_workers_poll_on_without_loss_when_their_consumer_is_deregistered(stage:
 
 @pytest.fixture
 def service() -> Iterator[Service]:
+    # Not strict: its clock stands still, and a stream would never be active.
     with Service(clock=Clock(datetime(2026, 1, 1, tzinfo=UTC))) as service:
         service.create_stream("orders", 1)
         yield service
@@ -173,7 +174,7 @@ def test_only_kinesis_pushes_and_names_are_checked(service: Service) -> None:
 def test_a_missing_consumer_is_registered_once_and_said_to_cost_money(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    with Service(status_delay_seconds=1.0) as service:
+    with Service(strict=True, status_delay_seconds=1.0) as service:
         service.client("kinesis").create_stream(**STREAM, ShardCount=1)
         access = Access(endpoint_url=service.endpoint_url)
         with caplog.at_level(logging.WARNING), consumers_of(ORDERS, access) as consumers:

@@ -12,6 +12,6 @@ if TYPE_CHECKING:
 
 
 def test_the_consumer_of_the_readme_in_a_process(tmp_path: Path) -> None:
-    with Service() as service:
+    with Service(strict=True) as service:
         client = service.client("kinesis")
         run_readme_consumer(tmp_path, client, service.endpoint_url, "--engine", "process")

@@ -29,7 +29,7 @@ def service() -> Iterator[Service]:
 
 @pytest.fixture
 def kind_service() -> Iterator[Service]:
-    """Answers at once and whole: a shard that answers late would be in a batch of its own."""
+    """Not strict, it answers at once: a shard that answers late would be in a batch of its own."""
     with Service() as running:
         yield running
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def service() -> Iterator[Service]:
-    with Service() as running:
+    with Service(strict=True) as running:
         yield running
 
 

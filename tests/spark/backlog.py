@@ -60,6 +60,7 @@ def served_backlog(records: int, shards: int) -> Iterator[str]:
 
 def main(records: str, shards: str) -> None:
     """Fill, tell where, serve."""
+    # Not strict: the records are put past its doors, faster than its limits let them in.
     with Service() as service:
         fill(service, int(records), int(shards))
         sys.stdout.write(f"{service.endpoint_url}\n")

@@ -34,26 +34,14 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture
 def service() -> Iterator[Service]:
-    with Service() as started:
+    """The service at its worst: limits, empty pages, stale listings, cut answers."""
+    with Service(strict=True) as started:
         yield started
 
 
 @pytest.fixture
 def stream(service: Service) -> Stream:
     return Stream(service.client("kinesis"), service.endpoint_url, f"orders-{next(_numbers)}")
-
-
-@pytest.fixture
-def strict_service() -> Iterator[Service]:
-    """The service at its worst: limits, empty pages, stale listings, cut answers."""
-    with Service(strict=True) as running:
-        yield running
-
-
-@pytest.fixture
-def strict_stream(strict_service: Service) -> Stream:
-    url = strict_service.endpoint_url
-    return Stream(strict_service.client("kinesis"), url, f"orders-{next(_numbers)}")
 
 
 @pytest.fixture

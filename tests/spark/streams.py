@@ -60,6 +60,7 @@ class Stream:
         self.name = name
         self.checker = PromiseChecker()
         self.written = 0
+        self._shards_made = shards
         self._lock = threading.Lock()
         client.create_stream(StreamName=name, ShardCount=shards)
         self._wait_active()
@@ -84,6 +85,7 @@ class Stream:
             ShardToSplit=shard["ShardId"],
             NewStartingHashKey=str((low + high) // 2 + 1),
         )
+        self._shards_made += 2
         self._wait_active()
 
     def merge(self, choice: int = 0) -> None:
@@ -93,12 +95,12 @@ class Stream:
             ShardToMerge=shards[choice]["ShardId"],
             AdjacentShardToMerge=shards[choice + 1]["ShardId"],
         )
+        self._shards_made += 1
         self._wait_active()
 
     def open_shards(self) -> list[dict[str, Any]]:
-        shards = self.client.list_shards(StreamName=self.name)["Shards"]
         return sorted(
-            (s for s in shards if "EndingSequenceNumber" not in s["SequenceNumberRange"]),
+            (s for s in self._listed() if "EndingSequenceNumber" not in s["SequenceNumberRange"]),
             key=lambda s: int(s["HashKeyRange"]["StartingHashKey"]),
         )
 
@@ -123,13 +125,22 @@ class Stream:
     def know_shards(self) -> None:
         """Tell the checker which shards there are, and their parents."""
         with self._lock:
-            for shard in self.client.list_shards(StreamName=self.name)["Shards"]:
+            for shard in self._listed():
                 names = ("ParentShardId", "AdjacentParentShardId")
                 self.checker.shard(shard["ShardId"], [shard[n] for n in names if shard.get(n)])
 
     def verdict(self) -> Verdict:
         with self._lock:
             return self.checker.verdict()
+
+    def _listed(self) -> list[dict[str, Any]]:
+        """Return a listing that is not stale, if one of a few is not."""
+        shards: list[dict[str, Any]] = []
+        for _ in range(10):
+            shards = self.client.list_shards(StreamName=self.name)["Shards"]
+            if len(shards) >= self._shards_made:
+                break
+        return shards
 
     def _wait_active(self) -> None:
         wait_until(

@@ -31,9 +31,8 @@ def rows_of(data: DataFrame) -> list[Row]:
 
 
 def test_filters_on_shard_and_time_give_the_same_rows_from_fewer_shards(
-    strict_stream: Stream, spark: SparkSession
+    stream: Stream, spark: SparkSession
 ) -> None:
-    stream = strict_stream
     stream.put(40)
     everything = rows_of(load(spark, stream))
     assert len(everything) == 40
@@ -72,12 +71,12 @@ def test_options_say_the_same_where_filters_are_not_pushed(
 @pytest.mark.parametrize("limit", ["maxBytesPerBatch", "maxRecordsPerShard"])
 def test_no_batch_exceeds_its_limits(
     limit: str,
-    strict_service: Service,
+    service: Service,
     spark: SparkSession,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    url = strict_service.endpoint_url
-    stream = Stream(strict_service.client("kinesis"), url, f"limited-{limit.lower()}")
+    url = service.endpoint_url
+    stream = Stream(service.client("kinesis"), url, f"limited-{limit.lower()}")
     stream.put(60)
     batches: list[list[Row]] = []
     # A record of these is 3 bytes of data, and about a hundred with its number and its time.

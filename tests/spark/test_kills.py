@@ -52,9 +52,7 @@ def run(stream: Stream, folder: Path, kill_at: int = -1, master: str = "local[2]
 
 def judge(stream: Stream, folder: Path) -> None:
     """The output holds exactly what was put, once, each key in order, parents before children."""
-    for shard in stream.client.list_shards(StreamName=stream.name)["Shards"]:
-        names = ("ParentShardId", "AdjacentParentShardId")
-        stream.checker.shard(shard["ShardId"], [shard[n] for n in names if shard.get(n)])
+    stream.know_shards()
     for batch in sorted((folder / "output").iterdir(), key=lambda p: int(p.name.split("=")[1])):
         rows = pq.read_table(batch).to_pylist()
         number = int(batch.name.split("=")[1])

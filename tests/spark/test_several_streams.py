@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def test_two_streams_through_a_reshard_and_a_restart(
-    strict_service: Service, spark: SparkSession, tmp_path: Path
+    service: Service, spark: SparkSession, tmp_path: Path
 ) -> None:
-    client, url = strict_service.client("kinesis"), strict_service.endpoint_url
+    client, url = service.client("kinesis"), service.endpoint_url
     streams = {name: Stream(client, url, name) for name in ("left", "right")}
     fences = itertools.count()
 
@@ -56,9 +56,8 @@ def test_two_streams_through_a_reshard_and_a_restart(
 
 @pytest.mark.req("P-05")
 def test_a_batch_in_total_order_is_one_partition(
-    strict_stream: Stream, spark: SparkSession, tmp_path: Path
+    stream: Stream, spark: SparkSession, tmp_path: Path
 ) -> None:
-    stream = strict_stream
     stream.put(60)
     batches: list[list[Row]] = []
 

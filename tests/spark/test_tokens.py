@@ -41,9 +41,8 @@ def test_a_query_goes_on_where_the_token_of_a_stream_stands(
 
 @pytest.mark.req("P-05")
 def test_a_stream_and_a_second_query_go_on_where_a_query_stands(
-    strict_stream: Stream, spark: SparkSession, tmp_path: Path
+    stream: Stream, spark: SparkSession, tmp_path: Path
 ) -> None:
-    stream = strict_stream
     stream.put(30)
     first, second = (Consumer(stream, tmp_path / name) for name in ("first", "second"))
     query = first.start(stream.load(spark, maxRecordsPerBatch="20"), availableNow=True)

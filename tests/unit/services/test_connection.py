@@ -49,8 +49,8 @@ def test_a_region_that_contradicts_the_arn_is_refused() -> None:
 
 @pytest.mark.usefixtures("bare_environment")
 def test_a_server_on_this_machine_needs_neither_credentials_nor_region() -> None:
-    with Service() as local:
-        local.client().create_stream(StreamName="orders", ShardCount=2)
+    with Service() as local:  # not strict: what a client is given is asked, in a single listing
+        local.create_stream("orders", 2)
         service = connect("kinesis://orders", Access(endpoint_url=local.endpoint_url))
         assert len(service.list_shards()) == 2
         service.close()
@@ -58,8 +58,8 @@ def test_a_server_on_this_machine_needs_neither_credentials_nor_region() -> None
 
 @pytest.mark.usefixtures("bare_environment")
 def test_the_endpoint_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Service() as local:
-        local.client().create_stream(StreamName="orders", ShardCount=2)
+    with Service() as local:  # not strict: what a client is given is asked, in a single listing
+        local.create_stream("orders", 2)
         monkeypatch.setenv("AWS_ENDPOINT_URL_KINESIS", local.endpoint_url)
         service = connect("kinesis://orders")
         assert len(service.list_shards()) == 2

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def service() -> Iterator[Service]:
-    with Service() as running:
+    with Service(strict=True) as running:
         client = running.client("kinesis")
         client.create_stream(StreamName="orders", ShardCount=1)
+        client.get_waiter("stream_exists").wait(StreamName="orders", WaiterConfig={"Delay": 1})
         client.close()
         yield running
 
