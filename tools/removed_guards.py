@@ -170,7 +170,7 @@ GUARDS: Final = (
     Guard(
         "silent table", "PostgreSQL is waited for without end",
         "leases/postgresql.py",
-        "            if not ready and time.monotonic() >= ends_at:",
+        "            if time.monotonic() >= ends_at:",
         "            if False:",
         "tests/contract/test_lease_table_faults.py",
     ),

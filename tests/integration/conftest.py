@@ -15,5 +15,6 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def service() -> Iterator[Service]:
+    # Not strict: its clock stands still, and a stream would never be active.
     with Service(clock=Clock(START)) as service:
         yield service
