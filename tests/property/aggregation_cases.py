@@ -9,9 +9,9 @@ import random
 import re
 from typing import Any
 
-from aws_kinesis_agg.aggregator import AggRecord  # type: ignore[import-not-found]
-from aws_kinesis_agg.deaggregator import messages_pb2  # type: ignore[import-not-found]
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from aws_kinesis_agg.aggregator import AggRecord
+from aws_kinesis_agg.deaggregator import messages_pb2
+from google.protobuf.message import DecodeError
 
 from shardline.core.writes.entries import make_entry
 from shardline.services.put.aggregate import aggregated

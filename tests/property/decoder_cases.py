@@ -25,7 +25,7 @@ from shardline.services.wire.kinesis import decode_kinesis, decode_simply
 from shardline.services.wire.vectors_cbor import decode_alike_cbor
 
 try:
-    import cbor2  # type: ignore[import-not-found]
+    import cbor2
 except ImportError:  # a dependency of `make fuzz` alone
     cbor2 = None
 

@@ -120,7 +120,7 @@ AWS_DIGESTS: dict[str, str] = {
 
 def main() -> None:
     """Print what AWS's aggregator writes."""
-    from aws_kinesis_agg.aggregator import AggRecord  # type: ignore[import-not-found]
+    from aws_kinesis_agg.aggregator import AggRecord
 
     for name, records in samples().items():
         aggregated = AggRecord(max_size=1 << 30)
