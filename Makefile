@@ -82,7 +82,7 @@ test-versions: .venv/.shardline ## the fast tests with the lowest and the newest
 	@$(BIN)/python tools/test_versions.py $(ONLY)
 
 planted-bugs: .venv/.shardline ## break a behaviour in a copy of src/, one by one; a test with its id must fail
-	@$(BIN)/python tools/planted_bugs.py
+	@$(BIN)/python -m tools.planted_bugs
 
 unreachable: .venv/.shardline ## list what only tests use
 	@$(BIN)/python tools/unreachable.py

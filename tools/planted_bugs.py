@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from removed_guards import GUARDS
+from tools.removed_guards import GUARDS
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 _MOST_SECONDS: Final = 240

@@ -14,10 +14,11 @@ from aws_kinesis_agg.deaggregator import messages_pb2
 from google.protobuf.message import DecodeError
 
 from shardline.core.writes.entries import make_entry
+from shardline.services.aggregation import split_aggregated
 from shardline.services.put.aggregate import aggregated
 from shardline.services.wire import protobuf
 from tests.unit.services.kpl import MAGIC, UserRecord, aggregate, hash_key, signed
-from tests.unit.services.test_aggregation import page, seen, split_aggregated
+from tests.unit.services.test_aggregation import page, seen
 
 KEYS = ("k", "key-2", "ключ", "x" * 127, "x" * 128, "y" * 256)
 SIZES = (0, 1, 2, 50, 126, 127, 128, 129, 300)
