@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from shardline.core.fences import Fence
@@ -101,8 +101,8 @@ class World:
 class TableWorld(World):
     """The same for a table's stream, whose shards roll over or split and never merge."""
 
-    def __init__(self, shards: int = 1) -> None:
-        self.tables = Tables(Clock(EPOCH))
+    def __init__(self, shards: int = 1, clock: Clock | None = None) -> None:
+        self.tables = Tables(clock or Clock(EPOCH))
         self.roots = self.tables.create_table("users", shards=shards).shards
         self.checker = PromiseChecker()
         self._service = DynamoDBTwin(self.tables, "users")
@@ -153,6 +153,7 @@ class Query:
         settings: dict[str, Any] | None = None,
     ) -> None:
         self.world = world
+        self._clock = world.clock
         self.max_records = max_records
         self.offsets: list[str] = []
         self.commits = 0
@@ -173,7 +174,8 @@ class Query:
         self.planner = Planner(self._settings)
         self.orders = Orders(self.world.service, self._now)
         self._jobs: list[_Job] = []
-        self._at_once = False
+        self._news = True
+        """Whether the planner may have another answer for Spark than at the last question."""
         self.attempt += 1
 
     def set_target(self) -> None:
@@ -182,19 +184,21 @@ class Query:
     # --- the runner ---------------------------------------------------------------------------
 
     def _now(self) -> float:
-        return self.world.clock.now_ms() / 1000
+        return self._clock.now_ms() / 1000
 
     def _post(self, event: Event) -> None:
+        self._news = True
         for instruction in self.planner.handle(event, self._now()):
             steps = self.orders.carry_out(instruction)
             self._jobs.append(_Job(self._now(), steps, partial(next, steps)))
 
     def turn(self) -> bool:
         """Make one step of one job that is due, chosen by the seed; false if none is."""
-        due = [job for job in self._jobs if job.due <= self._now()]
+        now = self._now()
+        due = [job for job in self._jobs if job.due <= now]
         if not due:
             wake_at = self.planner.wake_at
-            if wake_at is not None and wake_at <= self._now():
+            if wake_at is not None and wake_at <= now:
                 self._post(Woken())
                 return True
             return False
@@ -206,7 +210,7 @@ class Query:
             self._post(stop.value)
             return True
         if isinstance(step, Pause):
-            job.due = self._now() + step.seconds
+            job.due = now + step.seconds
             job.resume = partial(job.steps.send, None)
             return True
         try:
@@ -220,8 +224,10 @@ class Query:
         times = [job.due for job in self._jobs]
         if self.planner.wake_at is not None:
             times.append(self.planner.wake_at)
-        later = [time for time in times if time > self._now()]
-        self.world.clock.advance(max(0.001, min(later, default=self._now() + 0.05) - self._now()))
+        now = self._now()
+        later = [time for time in times if time > now]
+        self._clock.advance(max(0.001, min(later, default=now + 0.05) - now))
+        self._news = True
 
     def settle(self, seconds: float = 0.0) -> None:
         """Let the planner work for a while, as it does while a batch runs."""
@@ -241,9 +247,10 @@ class Query:
         event = Asked(committed, self.max_records, self.max_records is None)
         self._post(event)
         while True:
-            offset = self.planner.offer(self._now())
+            offset = self.planner.offer(self._now()) if self._news else None
             if offset is not None:
                 return offset
+            self._news = False
             if self.turn():
                 continue
             if not self.planner.waits(self._now()):
@@ -350,6 +357,7 @@ class Query:
             self.world.checker.checkpointed(shard_id, self.commits, int(item.upto.sequence))
 
 
+@lru_cache(8)
 def parsed(text: str) -> Offset:
     offset = Offset.from_json(json.loads(text))
     assert json.dumps(offset.to_json()) == text

@@ -1,9 +1,9 @@
 """Random lives of a query over a stream that trims, hides, cuts and stutters; one seed, one life.
 
-`python -m tests.property.source_histories --seeds 10000` runs many; `--seed 17` runs one again.
+`python -m tests.property.source_histories --seeds 10000` runs many; with a seed, that one again.
 Every record must be delivered in order or lie in a gap on record, every batch that is run again
-must hold the same records, and nothing may be called a gap in a life that is shorter than the
-retention.
+must hold the same records, availableNow must end with everything delivered, and nothing may be
+called a gap in a life that is shorter than the retention.
 """
 
 # ruff: noqa: T201 - it prints its report
@@ -13,110 +13,26 @@ from __future__ import annotations
 import argparse
 import logging
 import random
+import secrets
 import sys
 import time
-from collections import defaultdict
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
 
 from shardline.core.gaps import START_GRACE
-from shardline.core.positions import TRIM_HORIZON, AtTime, Position
-from shardline.errors import GapError, PromiseBroken, ServiceError, ServiceUnreachable, Throttled
-from shardline.services.wire.columns import time_column
+from shardline.core.positions import TRIM_HORIZON, AtTime
+from shardline.errors import GapError, PromiseBroken, ServiceError
+from tests.property.hard_streams import MOST_BACK_MS, HardWorld, StampClock
 from tests.property.planning_query import KEYS, Crash, Query, TableWorld, World
-from tests.twins.kinesis import KinesisTwin
+from tests.simulation.fast_twin import FastTwin
+from tests.simulation.jobs import outcomes_of
+from tests.twins.kinesis import EPOCH
 
-if TYPE_CHECKING:
-    from shardline.core.shards import Shard
-    from shardline.services.port import Page, StreamService
-
-SKEW = timedelta(seconds=2)
 RETENTION_SECONDS = 24 * 3600
 QUIET_SECONDS = 13.0
 """When nothing came for so long, which is more than two listings, everything has come."""
-
-
-def emptied(page: Page, iterator: str) -> Page:
-    """Return an empty page that comes before a page: as far behind as its first record."""
-    behind = page.behind_ms
-    if behind is not None:
-        lag = page.service_time - time_column(page.records)[0].as_py()
-        behind = max(1, int(lag / timedelta(milliseconds=1)))
-    return replace(page, records=page.records.slice(0, 0), next_iterator=iterator, behind_ms=behind)
-
-
-class HardService:
-    """A service of many machines: some are slow, some stale, and answers get lost."""
-
-    def __init__(self, inner: Any, chance: random.Random) -> None:
-        self._inner = inner
-        self._chance = chance
-        self.failures = 0.0
-        self.stale = 0.0
-        self.empty = 0.0
-        self._before: tuple[Shard, ...] = ()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    def list_shards(self) -> tuple[Shard, ...]:
-        self._fail()
-        listed: tuple[Shard, ...] = self._inner.list_shards()
-        if self._before and self._chance.random() < self.stale:
-            return self._before
-        self._before = listed
-        return listed
-
-    def open(self, shard_id: str, position: Position) -> str:
-        self._fail()
-        iterator: str = self._inner.open(shard_id, position)
-        return iterator
-
-    def read(self, iterator: str, max_records: int) -> Page:
-        self._fail()
-        if self._chance.random() < self.failures:
-            raise Throttled("too many reads")
-        page: Page = self._inner.read(iterator, max_records)
-        if page.records.num_rows and self._chance.random() < self.empty:
-            return emptied(page, iterator)
-        return page
-
-    def _fail(self) -> None:
-        if self._chance.random() < self.failures / 10:
-            raise ServiceUnreachable("the answer was cut")
-
-
-class HardWorld(World):
-    """A world whose service is hard, and which remembers when each record arrived."""
-
-    def __init__(self, inner: World, chance: random.Random) -> None:
-        self.inner = inner
-        self.hard = HardService(inner.service, chance)
-        self.checker = inner.checker
-        self.arrived: dict[str, list[tuple[int, datetime]]] = defaultdict(list)
-        written = self.checker.wrote
-
-        def wrote(shard_id: str, record: Any) -> None:
-            self.arrived[shard_id].append((record.sequence, self.clock.now()))
-            written(shard_id, record)
-
-        self.checker.wrote = wrote  # type: ignore[method-assign]
-
-    @property
-    def service(self) -> StreamService:
-        return self.hard
-
-    @property
-    def clock(self) -> Any:
-        return self.inner.clock
-
-    def excuse(self, shard_id: str, since: datetime, until: datetime) -> None:
-        """Tell the checker of a gap: what arrived between two times."""
-        for sequence, arrived_at in self.arrived[shard_id]:
-            if since - SKEW <= arrived_at <= until + SKEW:
-                self.checker.gap(shard_id, sequence - 1, sequence + 1)
 
 
 @dataclass
@@ -128,7 +44,9 @@ class Life:
     delivered: int = 0
     gaps: int = 0
     in_gaps: int = 0
-    steps: int = 0
+    batches: int = 0
+    crashes: int = 0
+    cpu_seconds: float = 0.0
 
 
 class _Run:
@@ -136,18 +54,25 @@ class _Run:
         self.chance = random.Random(seed)
         chance = self.chance
         table = chance.random() < 0.3
+        self.clock = StampClock(EPOCH)
+        shards = chance.randint(1, 3)
         inner = (
-            TableWorld(chance.randint(1, 3)) if table else World(KinesisTwin(chance.randint(1, 3)))
+            TableWorld(shards, self.clock) if table else World(FastTwin(shards, clock=self.clock))
         )
         self.world = HardWorld(inner, chance)
-        self.began = self.world.clock.now()
+        self.began = self.clock.now()
+        self.clock.advance(1)
         self.started = False
+        self.crashes = 0
+        self.most_back_ms = chance.choice([0, 0, MOST_BACK_MS])
         self.pauses = chance.random() < 0.5
         """Whether this life has pauses of days."""
         if chance.random() < 0.7:
             self.world.hard.failures = chance.choice([0.01, 0.05])
         self.world.hard.stale = chance.choice([0.0, 0.0, 0.2])
         self.world.hard.empty = chance.choice([0.0, 0.3, 0.8])
+        # Where the service never names its tip, hundreds of empty pages are taken for silence.
+        self.world.hard.deserts = 0.0 if table else chance.choice([0.0, 0.0, 0.05])
         self.query = Query(
             self.world,
             start=TRIM_HORIZON if chance.random() < 0.7 else AtTime(self.began),
@@ -159,15 +84,15 @@ class _Run:
     def step(self) -> None:
         chance, inner = self.chance, self.world.inner
         action = chance.choices(
-            ("put", "burst", "split", "merge", "pass", "batch", "crash", "restart"),
-            (6, 2, 1, 1, 4, 10, 1.5, 0.7),
+            ("put", "burst", "split", "merge", "pass", "batch", "crash", "restart", "drain"),
+            (6, 2, 1, 1, 4, 10, 2, 0.7, 0.3),
         )[0]
         match action:
             case "put":
-                inner.put(chance.choice(KEYS))
+                self.put()
             case "burst":
                 for _ in range(chance.randint(2, 60)):
-                    inner.put(chance.choice(KEYS))
+                    self.put()
             case "split":
                 inner.split(chance.randrange(20))
             case "merge":
@@ -177,9 +102,20 @@ class _Run:
             case "batch":
                 self.batch(None)
             case "crash":
-                self.batch(chance.choice(["planned", "reading", "read"]))
+                crash_at = chance.choice(["planned", "reading", "read", None])
+                if crash_at is None:
+                    self.world.hard.crash_in = chance.randint(0, 30)
+                self.batch(crash_at)
             case "restart":
                 self.query.restart()
+            case "drain":
+                self.drain()
+
+    def put(self) -> None:
+        if self.most_back_ms:
+            self.clock.back_ms = self.chance.randrange(self.most_back_ms + 1)
+        self.world.inner.put(self.chance.choice(KEYS))
+        self.clock.back_ms = 0
 
     def pass_time(self) -> None:
         choices = [0.1, 1, 3, 12, 400]
@@ -197,9 +133,29 @@ class _Run:
     def batch(self, crash_at: str | None) -> None:
         try:
             self.query.step_soon(crash_at, seconds=1.0)
-        except (Crash, GapError, ServiceError):
+        except (Crash, GapError, ServiceError) as error:
+            self.crashes += isinstance(error, Crash)
             self.query.restart()
+        self.world.hard.crash_in = None
         self.tell_gaps()
+
+    def drain(self) -> None:
+        """Run the query once with availableNow, which must not end before it has everything."""
+        self.clock.advance(1)
+        self.query.restart()
+        self.query.set_target()
+        try:
+            while self.query.step() >= 0:
+                self.tell_gaps()
+        except (GapError, ServiceError):
+            self.query.restart()
+            self.tell_gaps()
+            return
+        self.tell_gaps()
+        lost = self.world.checker.verdict().lost
+        # What a stale listing hides is not there now.
+        assert not lost or self.world.hard.stale, f"availableNow ended without {lost} records"
+        self.query.restart()
 
     def tell_gaps(self) -> None:
         if self.query.offsets:
@@ -212,9 +168,7 @@ class _Run:
                 self.world.excuse(gap.shard_id, gap.since, gap.until)
 
     def finish(self) -> None:
-        hard = self.world.hard
-        hard.failures = hard.stale = 0.0
-        hard.empty = min(hard.empty, 0.3)
+        self.world.hard.calm_down()
         for _ in range(6):
             try:
                 self.query.run_dry(QUIET_SECONDS)
@@ -240,7 +194,7 @@ def live(seed: int, steps: int = 60) -> Life:
         return ranges
 
     query.ranges = told_before_read  # type: ignore[method-assign, assignment]
-    life = Life(seed, steps=steps)
+    life, began = Life(seed), time.process_time()
     try:
         for _ in range(steps):
             run.step()
@@ -253,37 +207,48 @@ def live(seed: int, steps: int = 60) -> Life:
             life.failure = f"a false gap: {query.last().gaps[0]}"
     except (PromiseBroken, AssertionError) as error:
         life.failure = f"{type(error).__name__}: {error}"
+    life.batches, life.crashes = query.commits, run.crashes
+    life.cpu_seconds = time.process_time() - began
     return life
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=1000, help="how many lives")
-    parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--seed", type=int, help="only this one")
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser.add_argument("only", nargs="?", type=int, metavar="SEED", help="replay only this one")
+    parser.add_argument("--seeds", type=int, default=1000, help="how many seeds to run")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--fresh", action="store_true", help="begin at a seed nobody ran before")
+    parser.add_argument("--seconds", type=float, help="stop after this much time")
     parser.add_argument("--keep-going", action="store_true", help="list all failing seeds")
+    parser.add_argument("--jobs", type=int, default=1, help="how many processes to run them in")
     chosen = parser.parse_args()
     logging.disable(logging.CRITICAL)
-    seeds = range(chosen.first, chosen.first + chosen.seeds)
-    if chosen.seed is not None:
-        seeds = range(chosen.seed, chosen.seed + 1)
-    began, failed, delivered, gaps, in_gaps = time.process_time(), 0, 0, 0, 0
-    for seed in seeds:
-        life = live(seed)
-        delivered, gaps, in_gaps = (
-            delivered + life.delivered,
-            gaps + life.gaps,
-            in_gaps + life.in_gaps,
-        )
-        if life.failure:
-            failed += 1
-            print(f"seed {seed}: {life.failure}")
-            if not chosen.keep_going:
-                return 1
-    spent = time.process_time() - began
+    if chosen.only is not None:
+        chosen.first, chosen.seeds = chosen.only, 1
+    first = secrets.randbelow(10**12) if chosen.fresh else chosen.first
+    print(f"seeds from {first} on, at most {chosen.seeds}", flush=True)
+    began, lives = time.monotonic(), list[Life]()
+    with closing(outcomes_of(live, range(first, first + chosen.seeds), chosen.jobs)) as running:
+        for life in running:
+            lives.append(life)
+            if life.failure:
+                print(f"seed {life.seed}: {life.failure}")
+                print(f"replay: python -m tests.property.source_histories {life.seed}", flush=True)
+                if not chosen.keep_going:
+                    break
+            if chosen.seconds is not None and time.monotonic() - began > chosen.seconds:
+                break
+    failed = sum(1 for life in lives if life.failure)
+    slowest = max(lives, key=lambda life: life.cpu_seconds)
     print(
-        f"{len(seeds)} lives, {failed} failed: {delivered} records delivered, {in_gaps} expired in "
-        f"{gaps} gaps on record; {spent:.0f} s of CPU"
+        f"{len(lives)} seeds, {failed} failed, the last {max(life.seed for life in lives)}: "
+        f"{sum(life.batches for life in lives)} batches, "
+        f"{sum(life.crashes for life in lives)} crashes, "
+        f"{sum(life.delivered for life in lives)} records delivered, "
+        f"{sum(life.in_gaps for life in lives)} expired in "
+        f"{sum(life.gaps for life in lives)} gaps on record; "
+        f"{sum(life.cpu_seconds for life in lives):.0f} s of CPU (the slowest, {slowest.seed}, "
+        f"took {slowest.cpu_seconds:.1f} s)"
     )
     return 1 if failed else 0
 

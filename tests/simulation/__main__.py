@@ -31,7 +31,7 @@ def main() -> int:
     first = secrets.randbelow(10**12) if chosen.fresh else chosen.first
     print(f"seeds from {first} on, at most {chosen.seeds}", flush=True)
     began, outcomes = time.monotonic(), list[Outcome]()
-    with closing(outcomes_of(range(first, first + chosen.seeds), chosen.jobs)) as running:
+    with closing(outcomes_of(simulate, range(first, first + chosen.seeds), chosen.jobs)) as running:
         for outcome in running:
             outcomes.append(outcome)
             if outcome.failure:

@@ -5,36 +5,34 @@ from __future__ import annotations
 import logging
 from multiprocessing import get_context
 from multiprocessing.connection import wait
-from typing import TYPE_CHECKING, Any
-
-from tests.simulation.world import simulate
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
     from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
 
-    from tests.simulation.world import Outcome
+T = TypeVar("T")
 
 
-def outcomes_of(seeds: range, jobs: int) -> Generator[Outcome]:
+def outcomes_of(run: Callable[[int], T], seeds: range, jobs: int) -> Generator[T]:
     """Run seeds, in several processes if there are jobs for them; close it to end them early."""
     if jobs == 1:
-        yield from map(simulate, seeds)
+        yield from map(run, seeds)
         return
     context = get_context("spawn")
     running: dict[Any, BaseProcess] = {}
     try:
         for job in range(jobs):
             ours, theirs = context.Pipe(duplex=False)
-            process = context.Process(target=_send_outcomes, args=(seeds[job::jobs], theirs))
+            process = context.Process(target=_send_outcomes, args=(run, seeds[job::jobs], theirs))
             process.start()
             theirs.close()
             running[ours] = process
         while running:
             ready: list[Any] = wait(list(running))
             for connection in ready:
-                outcome: Outcome | None = connection.recv()
+                outcome: T | None = connection.recv()
                 if outcome is None:
                     running.pop(connection).join()
                 else:
@@ -45,9 +43,9 @@ def outcomes_of(seeds: range, jobs: int) -> Generator[Outcome]:
             left.join()
 
 
-def _send_outcomes(seeds: range, connection: Connection) -> None:
+def _send_outcomes(run: Callable[[int], Any], seeds: range, connection: Connection) -> None:
     """Run seeds in a process of their own. None comes after the last outcome."""
     logging.disable(logging.CRITICAL)
     for seed in seeds:
-        connection.send(simulate(seed))
+        connection.send(run(seed))
     connection.send(None)

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
+
 from shardline.core.positions import AtTime, Position
 from shardline.core.shards import SequenceNumber, Shard
 from shardline.errors import (
@@ -28,8 +30,6 @@ from shardline.services.wire.dynamodb import decode_dynamodb
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import pyarrow as pa
-
     from shardline.local.dynamodb_streams.control import Tables
     from shardline.local.dynamodb_streams.state import StoredStream
 
@@ -37,6 +37,8 @@ _ERRORS: Final[dict[str, type[ServiceError]]] = {
     "ExpiredIteratorException": IteratorExpired,
     "TrimmedDataAccessException": PositionTrimmed,
 }
+
+_NOTHING: Final = pa.RecordBatch.from_pylist([], schema=DYNAMODB_COLUMNS)
 
 
 class DynamoDBTwin:
@@ -113,7 +115,7 @@ class DynamoDBTwin:
             )
         body = b'{"Records":[%b]}' % b",".join(change.body for change in changes)
         return Page(
-            records=decode_dynamodb(body).records,
+            records=decode_dynamodb(body).records if changes else _NOTHING,
             next_iterator=next_iterator,
             behind_ms=None,
             children=(),

@@ -24,8 +24,10 @@ class Clock:
 
     def now_ms(self) -> int:
         """Return the time in milliseconds since 1970."""
+        if self._manual:
+            return self._offset_ms
         with self._lock:
-            real_ms = 0 if self._manual else time.time_ns() // 1_000_000
+            real_ms = time.time_ns() // 1_000_000
             self._latest_ms = max(self._latest_ms, real_ms + self._offset_ms)
             return self._latest_ms
 

@@ -297,7 +297,7 @@ def _within(records: pa.RecordBatch, max_bytes: int | None, at_least: int) -> pa
 
 
 def _size_bytes(records: pa.RecordBatch) -> int:
-    return sum(column.nbytes for column in records.columns)
+    return sum(column.nbytes for column in records.columns) if records.num_rows else 0
 
 
 def whole_ms(time: datetime) -> datetime:
