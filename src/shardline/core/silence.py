@@ -2,8 +2,9 @@
 
 An empty page proves nothing there, and neither do many. What is taken for evidence is time: a
 record that had arrived would have come within `SILENCE` of nothing but reads. The bound decides
-only about the age of an idle place, which may be too old by it and never too young; no record is
-given up for it.
+about the age of an idle place, which may be too old by it and never too young, and when a read that
+ends (`availableNow`, `spark.read`) stops to wait for an open shard. No place moves for it: what
+comes later is read next time. A closed shard ends by the service's word, without a wait.
 """
 
 from __future__ import annotations
@@ -12,6 +13,10 @@ from datetime import datetime, timedelta
 from typing import Final
 
 SILENCE: Final = timedelta(seconds=30)
+BOUND_TEXT: Final = (
+    "DynamoDB Streams never says that an open shard was read to its tip: it counts as such after "
+    f"{SILENCE.seconds} s of nothing but empty pages"
+)
 WHOLE_MINUTE: Final = timedelta(minutes=1)
 """DynamoDB may cut creation times to the whole minute."""
 

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from shardline.core.silence import SILENCE
+
 if TYPE_CHECKING:
     from datetime import datetime
 
     from shardline.core.planning.tips import Answer, Bounds, Place, Query
-
-SILENCE: Final = timedelta(seconds=30)
-"""How long a service that never names its tip must give nothing but empty pages to count as read
-to the tip. That bounds a wait, and the age of an idle place; no record is given up for it."""
 
 _BEFORE_NOW: Final = timedelta(seconds=1)
 

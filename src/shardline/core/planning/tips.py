@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from shardline.core.gaps import as_of_after_page
 from shardline.core.planning.time_search import TimeSearch
 from shardline.core.positions import SHARD_END, After, Position, ShardEnd
+from shardline.core.silence import WHOLE_MINUTE
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -48,9 +49,6 @@ AHEAD_RECORDS: Final = 5_000
 _SMALLEST_WINDOW: Final = timedelta(milliseconds=500)
 _SMALLEST_STEP: Final = timedelta(milliseconds=40)
 """A search by time goes no closer: what lies within it is read."""
-
-_WHOLE_MINUTE: Final = timedelta(minutes=1)
-"""DynamoDB may cut creation times to the whole minute."""
 
 _WINDOWS_PER_SAMPLE: Final = 8
 """So many ranges are found by time alone before a few records are read, to see their number."""
@@ -377,7 +375,7 @@ class Tip:
             closed=bounds.closed or answer.ended,
         )
         if self.search.silent(answer) and self.search.silent_since is not None:
-            as_of = max(as_of, self.search.silent_since - _WHOLE_MINUTE)
+            as_of = max(as_of, self.search.silent_since - WHOLE_MINUTE)
         self.reached = Place(self.reached.position, as_of)
         if not self.found:
             self.base = self.reached

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -18,6 +19,7 @@ from shardline.core.planning.state import state_after
 from shardline.core.planning.stream_view import StreamView
 from shardline.core.planning.tips import Answer, Bounds, Kind, Tip
 from shardline.core.positions import LATEST, TRIM_HORIZON, AtTime
+from shardline.core.silence import BOUND_TEXT
 from shardline.errors import ConfigurationError, GapError, ShardNotFound
 from shardline.services.clock import boot_seconds
 from shardline.services.steps import Pause
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from shardline.services.port import StreamService
     from shardline.services.steps import Steps
     from shardline.spark.options import Options
+
+logger = logging.getLogger(__name__)
 
 _SHARDS_PER_TASK: Final = 1
 
@@ -127,14 +131,17 @@ def plan_once(
     # The service tells whole seconds, rounded down.
     ends = [options.end.time if isinstance(options.end, AtTime) else None, wanted.until]
     ends_at = min((end for end in ends if end is not None), default=None)
-    planned = []
+    planned, some_open = [], False
     for shard_id in trace(listed).standings:
         place = state.places.get(shard_id)
         if place is None or place.position == LATEST or not wanted.has_shard(shard_id):
             continue
         is_closed = shard_id in closed
+        some_open |= not is_closed
         until = ends_at if is_closed else ends_at or now + timedelta(seconds=1)
         planned.append(search.range_steps(Tip(shard_id, place), is_closed, until))
+    if some_open and not service.finds_times:
+        logger.warning("%s. What comes later is not in the result", BOUND_TEXT)
     found = [item for item in run_all(planned) if item is not None]
     parents = {shard.id: shard.parents for shard in listed}
     return [

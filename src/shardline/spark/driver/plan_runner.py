@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from shardline.core.planning.events import Asked, GapAccepted, TargetSet, Woken
 from shardline.core.planning.planner import Planner
+from shardline.core.silence import BOUND_TEXT
 from shardline.services.clock import boot_seconds
 from shardline.services.steps import Pause, Steps
 from shardline.spark.driver.orders import Orders
@@ -17,6 +18,7 @@ from shardline.spark.step_pool import StepPool
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from shardline.core.gaps import Gap
     from shardline.core.offsets import Offset
     from shardline.core.planning.events import Event, Instruction
     from shardline.core.planning.limits import Settings
@@ -39,9 +41,12 @@ class PlanRunner:
         self._changed = threading.Condition()
         self._failure: BaseException | None = None
         self._wake_at: float | None = None
+        self._logged_gaps: set[Gap] = set()
+        self._logged_bound = settings.finds_times
 
     def set_target(self) -> None:
         """Count only what has arrived by now from here on, so that the query can end."""
+        self._log_bound()
         self._post(TargetSet())
 
     def ask(
@@ -61,6 +66,9 @@ class PlanRunner:
 
     def pose(self, committed: Offset, max_records: int | None, *, all_available: bool) -> None:
         """Ask for the batch after a committed one, without waiting for it."""
+        self._logged_gaps.update(committed.gaps)
+        if all_available:
+            self._log_bound()
         self._post(Asked(committed, max_records, all_available))
 
     def poll(self) -> tuple[Offset | None, bool]:
@@ -70,6 +78,7 @@ class PlanRunner:
                 raise self._failure
             now = boot_seconds()
             offset = self.planner.offer(now)
+            self._log_gaps(offset.gaps if offset is not None else ())
             return offset, offset is None and self.planner.waits(now)
 
     def ranges(self, committed: Offset, planned: Offset) -> tuple[ShardRange, ...]:
@@ -89,6 +98,17 @@ class PlanRunner:
         for gap in confirmed.gaps:
             self._post(GapAccepted(gap))
         return with_hash_ranges(confirmed.ranges, self._service.list_shards())
+
+    def _log_gaps(self, gaps: tuple[Gap, ...]) -> None:
+        for gap in gaps:
+            if gap not in self._logged_gaps:
+                self._logged_gaps.add(gap)
+                logger.warning("%s", gap)
+
+    def _log_bound(self) -> None:
+        if not self._logged_bound:
+            self._logged_bound = True
+            logger.warning("%s. What comes later is left to the next run", BOUND_TEXT)
 
     def close(self) -> None:
         """Stop the threads and close the connections."""
