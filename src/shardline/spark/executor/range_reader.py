@@ -115,9 +115,9 @@ class RangeReader:
             behind_ms = page.behind_ms
             if not page.records.num_rows and not cursor.ended:
                 self._consider(page, now - progress_at)
+                if self._item.has_gap and (yield from self._is_over(page)):
+                    return
                 if page.behind_ms == 0:
-                    if self._item.has_gap:
-                        return
                     yield Pause(_AGAIN_SECONDS)
         if isinstance(self._item.range.upto, After) and not self._item.has_gap:
             raise GapError(_missing(self._item, "the shard ended before it"))
@@ -193,6 +193,13 @@ class RangeReader:
         if reached and self._cache is not None:
             self._cache.keep(self._item.range.upto, cursor, rest)
         return reached
+
+    def _is_over(self, page: Page) -> Steps[bool]:
+        """Return true if nothing is left of a range that has a gap, after an empty page."""
+        upto = self._item.range.upto
+        if page.behind_ms is not None or not isinstance(upto, After):
+            return page.behind_ms == 0
+        return not (yield from self._is_kept(upto))  # DynamoDB Streams names no tip
 
     def _consider(self, page: Page, silent_seconds: float) -> None:
         """Raise if nothing but empty pages came for too long."""

@@ -12,12 +12,12 @@ from shardline.core.positions import SHARD_END, After
 from shardline.errors import ConfigurationError
 from shardline.local.clock import Clock
 from shardline.local.dynamodb_streams.control import Tables
-from shardline.local.dynamodb_streams.twin import DynamoDBTwin
-from shardline.local.kinesis.twin import EPOCH, KinesisTwin
 from shardline.services.steps import run
 from shardline.spark.driver.batch import ShardedReader, plan_once
 from shardline.spark.driver.pushed_filters import Wanted
 from shardline.spark.options import read_options
+from tests.twins.dynamodb_streams import DynamoDBTwin
+from tests.twins.kinesis import EPOCH, KinesisTwin
 
 if TYPE_CHECKING:
     from shardline.spark.executor.range_reader import ShardRange

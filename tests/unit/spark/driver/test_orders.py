@@ -26,9 +26,9 @@ from shardline.core.planning.events import (
 )
 from shardline.core.planning.tips import Answer, Kind, Query
 from shardline.core.positions import LATEST, TRIM_HORIZON, After, AtTime
-from shardline.local.kinesis.twin import KinesisTwin
 from shardline.services.steps import run
 from shardline.spark.driver.orders import Orders
+from tests.twins.kinesis import KinesisTwin
 
 if TYPE_CHECKING:
     from shardline.core.shards import SequenceNumber

@@ -15,10 +15,10 @@ from shardline.core.positions import TRIM_HORIZON, After
 from shardline.errors import ServiceUnreachable
 from shardline.local.clock import Clock
 from shardline.local.dynamodb_streams.control import Tables
-from shardline.local.dynamodb_streams.twin import DynamoDBTwin
-from shardline.local.kinesis.twin import EPOCH, KinesisTwin
 from shardline.spark.driver.inline_records import unpack
 from shardline.spark.driver.plan_runner import PlanRunner
+from tests.twins.dynamodb_streams import DynamoDBTwin
+from tests.twins.kinesis import EPOCH, KinesisTwin
 
 if TYPE_CHECKING:
     from shardline.services.port import StreamService

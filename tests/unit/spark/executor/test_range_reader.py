@@ -11,10 +11,13 @@ from shardline.core.offsets import Range
 from shardline.core.positions import SHARD_END, After
 from shardline.core.shards import SequenceNumber
 from shardline.errors import GapError
+from shardline.local.clock import Clock
+from shardline.local.dynamodb_streams.control import Tables
 from shardline.services.steps import run
 from shardline.spark.executor.range_reader import RangeReader, ShardRange
 from shardline.spark.executor.read_ahead import ReadAhead
-from tests.twins.kinesis import KinesisTwin
+from tests.twins.dynamodb_streams import DynamoDBTwin
+from tests.twins.kinesis import EPOCH, KinesisTwin
 
 if TYPE_CHECKING:
     from tests.twins.kinesis import Written
@@ -105,3 +108,33 @@ def test_what_was_read_beyond_a_range_is_not_read_again_by_the_next_one() -> Non
     twin.read = None  # type: ignore[method-assign, assignment] # a read would fail
     planned = Range(After(puts[4].sequence), After(puts[8].sequence))
     assert read(twin, ShardRange(puts[0].shard_id, planned), cache) == [5, 6, 7, 8]
+
+
+@pytest.mark.case("X-05")
+@pytest.mark.parametrize("expired", [True, False])
+def test_a_range_of_a_quiet_table_ends_where_the_service_says_that_its_end_expired(
+    expired: bool,
+) -> None:
+    tables = Tables(Clock(EPOCH))
+    tables.create_table("users", shards=1)
+    keys = {"id": {"S": "a"}}
+    first, last = (tables.put_change("users", keys, new=keys) for _ in range(2))
+    upto = After(SequenceNumber(str(last.sequence_number)))
+    planned = Range(After(SequenceNumber(str(first.sequence_number))), upto)
+    if expired:
+        tables.clock.advance(30 * 3600)
+    given_up_at = tables.clock.now() + timedelta(hours=1)
+    found: list[str] = []
+
+    def sleep(seconds: float) -> None:
+        tables.clock.advance(max(0.001, seconds))
+        assert tables.clock.now() < given_up_at, "it is read without end"
+
+    reader = RangeReader(
+        DynamoDBTwin(tables, "users"),
+        ShardRange(first.shard, planned, has_gap=True),
+        lambda _, page: found.extend(page.column("sequenceNumber").to_pylist()),
+        clock=lambda: tables.clock.now_ms() / 1000,
+    )
+    run(reader.read_steps(), sleep=sleep)
+    assert [int(number) for number in found] == ([] if expired else [int(last.sequence_number)])

@@ -12,12 +12,12 @@ from pyspark.sql.datasource import InputPartition
 from shardline.core.offsets import Range
 from shardline.core.positions import TRIM_HORIZON, After
 from shardline.core.shards import HashRange, SequenceNumber
-from shardline.local.kinesis.twin import KinesisTwin
 from shardline.spark.driver.inline_records import pack
 from shardline.spark.executor.columns import arrow_schema
 from shardline.spark.executor.range_reader import ShardRange
 from shardline.spark.executor.rows import TaskRanges, rows_of
 from shardline.spark.options import Options, read_options
+from tests.twins.kinesis import KinesisTwin
 from tests.unit.services.kpl import UserRecord, aggregate
 
 if TYPE_CHECKING:
