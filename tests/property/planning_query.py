@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 KEYS = [f"key-{n}" for n in range(10)]
 LONGEST_WAIT_SECONDS = 7200.0
+MOST_TURNS = 500_000
+"""More steps than a long history takes: something goes on without end."""
 
 
 class Crash(Exception):
@@ -158,6 +160,7 @@ class Query:
         self.offsets: list[str] = []
         self.commits = 0
         self.attempt = 0
+        self.turns = 0
         self.delivered_refs: dict[tuple[int, str], list[RecordRef]] = {}
         """What each batch held in each shard when it was read first."""
         self._start = start
@@ -194,6 +197,7 @@ class Query:
 
     def turn(self) -> bool:
         """Make one step of one job that is due, chosen by the seed; false if none is."""
+        self.spend(1)
         now = self._now()
         due = [job for job in self._jobs if job.due <= now]
         if not due:
@@ -218,6 +222,10 @@ class Query:
         except Exception as error:
             job.resume = partial(job.steps.throw, error)
         return True
+
+    def spend(self, turns: int) -> None:
+        self.turns += turns
+        assert self.turns < MOST_TURNS, "it does not come to rest"
 
     def advance(self) -> None:
         """Move the clock to the next job that is due."""
@@ -260,6 +268,7 @@ class Query:
 
     def step(self, crash_at: str | None = None) -> int:
         """Run one trigger, and return how many records came; -1 if there was no batch."""
+        self.spend(20)
         if len(self.offsets) == self.commits:
             planned = self.ask()
             if planned is None:
@@ -347,7 +356,12 @@ class Query:
         reader = RangeReader(
             self.world.service, item, lambda _, page: found.append(page), clock=self._now
         )
-        run(reader.read_steps(), sleep=self.world.sleep)
+
+        def sleep(seconds: float) -> None:
+            self.spend(1)
+            self.world.sleep(seconds)
+
+        run(reader.read_steps(), sleep=sleep)
         return found
 
     def _tell_commit(self, shard_id: str, item: Range) -> None:
