@@ -133,6 +133,10 @@ class HardService:
         self.empty = min(self.empty, 0.3)
         self._left.clear()
 
+    def was_listed(self, shard_id: str) -> bool:
+        """Return true if a listing has shown the shard."""
+        return shard_id in self._listed_at
+
     def describe(self) -> Any:
         self._call()
         return self._inner.describe()
@@ -219,7 +223,10 @@ class HardWorld(World):
         return self.inner.clock
 
     def excuse(self, shard_id: str, since: datetime, until: datetime) -> None:
-        """Tell the checker of a gap: what arrived between two times, which are long past."""
+        """Tell the checker of a gap: what arrived between two times, which are long past.
+
+        Ancestors that no listing has shown have no name: the gap is theirs too, by its hash keys.
+        """
         if (shard_id, since, until) in self._excused:
             return
         self._excused.add((shard_id, since, until))
@@ -230,3 +237,6 @@ class HardWorld(World):
         ]
         if lost:  # but for the skew, times rise with the numbers
             self.checker.gap(shard_id, lost[0] - 1, lost[-1] + 1)
+        for parent in self.checker._shards[shard_id].parents:
+            if not self.hard.was_listed(parent):
+                self.excuse(parent, since, until)

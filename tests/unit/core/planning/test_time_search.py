@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shardline.core.planning.time_search import SILENCE, TimeSearch
+from shardline.core.planning.time_search import TimeSearch
 from shardline.core.planning.tips import Answer, Bounds, Kind, Place, Query
 from shardline.core.positions import TRIM_HORIZON
+from shardline.core.silence import SILENCE
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

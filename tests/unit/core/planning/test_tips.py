@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shardline.core.planning.time_search import SILENCE
 from shardline.core.planning.tips import Answer, Bounds, Kind, Place, Query, Tip
 from shardline.core.positions import SHARD_END, TRIM_HORIZON, After
 from shardline.core.shards import SequenceNumber
+from shardline.core.silence import SILENCE
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

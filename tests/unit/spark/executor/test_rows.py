@@ -43,7 +43,10 @@ def carried(*data: bytes) -> ShardRange:
 def rows(chosen: Options, *ranges: ShardRange) -> list[dict[str, object]]:
     task = TaskRanges(chosen.connections[0], ranges)
     batches: Iterator[pa.RecordBatch] = rows_of(chosen, task)
-    return pa.Table.from_batches(batches, arrow_schema("kinesis")).to_pylist()
+    found: list[dict[str, object]] = pa.Table.from_batches(
+        batches, arrow_schema("kinesis")
+    ).to_pylist()
+    return found
 
 
 def test_rows_name_their_stream_and_shard() -> None:
