@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.simulation import consumer_bugs, lease_bugs
+from tests.simulation import consumer_bugs, hole_bugs, lease_bugs
 from tests.simulation.bug import BUGS, Bug
 
-__all__ = ["BUGS", "Bug", "consumer_bugs", "lease_bugs"]
+__all__ = ["BUGS", "Bug", "consumer_bugs", "hole_bugs", "lease_bugs"]

@@ -93,10 +93,10 @@ class Judgement:
         stream.excuse_expired(shard)
 
     def _judge_begin(self, batch: ShardBatch) -> None:
-        """No delivery begins under an epoch when a later one was taken."""
+        """No delivery begins under an epoch that was not taken, or when a later one was."""
         space = (APP, stream_of(batch))
         row = self._world.table.rows_of(space).get(batch.shard_id)
-        if row is not None and row.epoch > batch.fence.epoch and not self._by_hand:
+        if row is not None and row.epoch != batch.fence.epoch and not self._by_hand:
             raise LeaseLost(f"{batch.shard_id}: {batch.fence} began, and {row} was there")
 
     @property

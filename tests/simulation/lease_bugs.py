@@ -10,10 +10,8 @@ from shardline.consumer.messages import ShardProcessed
 from shardline.consumer.pipeline import Pipeline
 from shardline.consumer.runner import Runner
 from shardline.consumer.worker import StreamWork, Worker
-from shardline.core.gaps import first_as_of
 from shardline.core.leasing import events as e
-from shardline.core.leasing import free_leases, handover, ledger, missing_rows, rows, saves, state
-from shardline.core.leasing.described_stream import DescribedStream
+from shardline.core.leasing import free_leases, handover, ledger, rows, saves, state
 from shardline.core.leasing.free_leases import FreeLeases
 from shardline.core.leasing.holdings import Holdings, Stage
 from shardline.core.leasing.instructions import (
@@ -410,36 +408,3 @@ def _(self: Any) -> frozenset[str]:
      "heartbeats_before_taking")  # fmt: skip
 def _(self: Any, owners: Any) -> None:
     return
-
-
-# --- gaps -----------------------------------------------------------------------------------
-
-
-@bug("X-01", "a place has no time before its first page", MissingRows, "create")
-def _(self: Any, *args: Any, **named: Any) -> Any:
-    for made in _create(self, *args, **named):
-        if isinstance(made, Create):
-            yield replace(made, new=replace(made.new, as_of=None))
-        else:
-            yield made
-
-
-BUGS[-1] = replace(
-    BUGS[-1],
-    changes=(*BUGS[-1].changes, (DescribedStream, "as_of", lambda _, row, *__: row.as_of)),
-)
-
-
-@bug("X-15", "a child that waits does not move with its parent", DescribedStream, "as_of")
-def _(self: Any, row: Any, parents: Any, now: float) -> Any:
-    return row.as_of
-
-
-@bug("X-24", "a young stream has records that are older than it", missing_rows, "_as_of")
-def _(header: Any, position: Any, service_time: Any, retention: Any) -> Any:
-    return first_as_of(position, known_at=service_time, retention=retention)
-
-
-@bug("X-11", "what is not found is gone, however young it is", DescribedStream, "may_be_gone")
-def _(self: Any, row: Any, now: float) -> bool:
-    return True

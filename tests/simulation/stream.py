@@ -201,9 +201,13 @@ class SimStream:
                 frontier.extend(self._parents.get(name, ()))
         return found
 
+    def end_stale_listings(self) -> None:
+        self.twin.account.faults.clear()
+        self.twin.stale_lookups = False
+
     def heal(self) -> None:
         self.create()
-        self.twin.account.faults.clear()
+        self.end_stale_listings()
         self.twin.account.settings.stale_listing_one_in = 0
         self._sync()
 

@@ -276,7 +276,8 @@ class World:
                     self.clockwork.after(0.3 * i, change)
             case "stale listing":
                 faults.add("stale-listing", times=None, reshards=1 + fault.target % 2)
-                self._later(fault, faults.clear)
+                stream.twin.stale_lookups = fault.target % 3 > 0
+                self._later(fault, stream.end_stale_listings)
             case "open parent":
                 faults.add("open-parent", times=None)
                 self._later(fault, faults.clear)

@@ -1,0 +1,92 @@
+"""Holes that were found in an earlier build, put back in: see the case each one names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from shardline.consumer import runner
+from shardline.core.gaps import first_as_of
+from shardline.core.leasing import handover, missing_rows
+from shardline.core.leasing.described_stream import DescribedStream
+from shardline.core.leasing.instructions import Create
+from shardline.core.leasing.ledger import Ledger
+from shardline.core.leasing.missing_rows import MissingRows
+from shardline.errors import ConfigurationError
+from shardline.leases.listings import Listings
+from shardline.leases.port import TableUnavailable
+from shardline.leases.row_rounds import RowRounds
+from tests.simulation.bug import BUGS, Bug, bug
+
+_create, _describe, _round = MissingRows.create, Listings._describe, RowRounds.round
+
+
+# --- gaps -----------------------------------------------------------------------------------
+
+
+@bug("X-01", "a place has no time before its first page", MissingRows, "create")
+def _(self: Any, *args: Any, **named: Any) -> Any:
+    for made in _create(self, *args, **named):
+        if isinstance(made, Create):
+            yield replace(made, new=replace(made.new, as_of=None))
+        else:
+            yield made
+
+
+BUGS[-1] = replace(
+    BUGS[-1],
+    changes=(*BUGS[-1].changes, (DescribedStream, "as_of", lambda _, row, *__: row.as_of)),
+)
+
+
+@bug("X-15", "a child that waits does not move with its parent", DescribedStream, "as_of")
+def _(self: Any, row: Any, parents: Any, now: float) -> Any:
+    return row.as_of
+
+
+@bug("X-24", "a young stream has records that are older than it", missing_rows, "_as_of")
+def _(header: Any, position: Any, service_time: Any, retention: Any) -> Any:
+    return first_as_of(position, known_at=service_time, retention=retention)
+
+
+@bug("X-11", "what is not found is gone, however young it is", DescribedStream, "may_be_gone")
+def _(self: Any, row: Any, now: float) -> bool:
+    return True
+
+
+# --- stopped, though nothing is lost --------------------------------------------------------
+
+
+@bug("X-17", "a worker ends when the table is away for longer than a lease", RowRounds, "round")
+def _(self: Any) -> Any:
+    member = self._member
+    had = bool(member.state.holdings.by_shard)
+    yield from _round(self)
+    if had and not member.state.working(member.clock()):
+        member.error = member.error or TableUnavailable("away for longer than a lease")
+
+
+@bug("X-20", "rows are made for what was closed before a start at latest", Ledger, "_find_passed")
+def _(self: Any) -> frozenset[str]:
+    return frozenset()
+
+
+@bug("X-32", "a stream that is being created ends the worker", Listings, "_describe")
+def _(self: Any) -> Any:
+    yield from _describe(self)
+    if self.waiting_for:
+        self._member.error = ConfigurationError(self.waiting_for)
+
+
+@bug("X-36", "a lost lease is not told to the consumer", runner, "_tell_lease_lost")
+def _(consumer: Any, shard_id: str) -> Any:
+    return iter(())
+
+
+BUGS.append(
+    Bug(
+        "X-25",
+        "a worker asks for any number of leases at once",
+        ((handover, "_MOST_ASKS", 10_000),),
+    )
+)
