@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from multiprocessing import get_context
 from typing import TYPE_CHECKING
@@ -42,8 +43,9 @@ def _run(answer: Connection, paths: list[str]) -> None:
     null = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(null, stream)
+    logging.disable(logging.NOTSET)
     found = _FirstFailure()
-    options = ["-q", "-x", "-p", "no:cacheprovider", "--no-header", "--timeout=60"]
+    options = ["-q", "-x", "-p", "no:cacheprovider", "--assert=plain", "--timeout=60"]
     code = pytest.main([*options, *paths], plugins=[found])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         found.name = ""  # it could not be run at all

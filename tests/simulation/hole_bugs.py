@@ -78,7 +78,7 @@ def _(self: Any) -> Any:
         self._member.error = ConfigurationError(self.waiting_for)
 
 
-@bug("X-36", "a lost lease is not told to the consumer", runner, "_tell_lease_lost")
+@bug("X-36", "a lost lease is not told to the consumer", runner, "_call_lease_lost")
 def _(consumer: Any, shard_id: str) -> Any:
     return iter(())
 

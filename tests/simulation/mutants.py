@@ -46,12 +46,8 @@ _Results = dict[tuple[str, str], tuple[str, str]]
 def needed(bug: Bug, cpu_seconds: float) -> tuple[str, str]:
     """Return what it took to catch a bug, empty if nothing did, and what was seen."""
     with bug.installed():
-        return (
-            _seeds(bug, cpu_seconds)
-            or _small_world(cpu_seconds)
-            or _tests(tests_of(bug.case))
-            or ("", "")
-        )
+        found = _seeds(bug, cpu_seconds) or _small_world(cpu_seconds)
+    return found or _tests(bug) or ("", "")
 
 
 def _seeds(bug: Bug, cpu_seconds: float) -> tuple[str, str] | None:
@@ -79,8 +75,11 @@ def _small_world(cpu_seconds: float) -> tuple[str, str] | None:
     return None
 
 
-def _tests(paths: list[str]) -> tuple[str, str] | None:
-    found = first_failure(paths)
+def _tests(bug: Bug) -> tuple[str, str] | None:
+    with bug.installed():
+        found = first_failure(tests_of(bug.case))
+    if found and first_failure([found]):
+        raise AssertionError(f"{found} fails without any bug")
     return (f"`{found}`", "a test fails") if found else None
 
 
