@@ -20,6 +20,8 @@ from tools.removed_guards import GUARDS
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 _MOST_SECONDS: Final = 240
+_EDGES: Final = "tests/property/test_source_edges.py"
+_STOPS: Final = "tests/property/test_source_stops.py"
 
 
 @dataclass(frozen=True)
@@ -198,12 +200,158 @@ BUGS: Final = (
         "tests/unit/tables/test_models.py",
     ),
     PlantedBug(
+        "X-01",
+        "a shard that appears later is as young as its first listing",
+        "core/planning/state.py",
+        "            else read_since or later_as_of(known_at=now, retention=retention)",
+        "            else now",
+        "tests/unit/core/planning/test_state.py",
+    ),
+    PlantedBug(
+        "X-02",
+        "a task near the horizon does not ask whether its beginning is kept",
+        "spark/executor/range_reader.py",
+        "        if isinstance(after, After) and not (yield from self._is_kept(after)):",
+        "        if isinstance(after, After) and not ((yield from self._is_kept(after)) or True):",
+        f"{_EDGES}::test_a_task_that_gets_its_core_too_late_fails_instead_of_reading_less",
+    ),
+    PlantedBug(
+        "X-03",
+        "after a start at a time, what the first listing lacks is skipped",
+        "core/starts.py",
+        "            for shard in strangers\n        },\n        frozenset(),",
+        "            for shard in strangers\n            if shard.id not in ancestors\n"
+        "        },\n        ancestors,",
+        f"{_EDGES}::test_a_parent_that_the_first_listing_lacks_is_read_all_the_same",
+    ),
+    PlantedBug(
+        "X-04 X-05",
+        "an empty page is taken for the tip where the service never names it",
+        "core/planning/time_search.py",
+        "        return answer.service_time - self.silent_since >= SILENCE",
+        "        return True",
+        f"{_EDGES}::test_a_bounded_read_goes_past_any_number_of_empty_pages "
+        f"{_EDGES}::test_available_now_on_a_table_goes_past_any_number_of_empty_pages",
+    ),
+    PlantedBug(
+        "X-05",
+        "a range of a quiet table with a gap on record is read without end",
+        "spark/executor/range_reader.py",
+        "        return not (yield from self._is_kept(upto))",
+        "        return not ((yield from self._is_kept(upto)) or True)",
+        "tests/unit/spark/executor/test_range_reader.py",
+    ),
+    PlantedBug(
+        "X-06",
+        "a table's new stream is never asked for",
+        "spark/driver/stream_plan.py",
+        "        return newest.arn if newest.active and settled else None",
+        "        return None",
+        "tests/integration/test_source_successors.py",
+    ),
+    PlantedBug(
+        "X-07",
+        "a generation that came and went unseen is not weighed",
+        "core/planning/loss.py",
+        "        if not fresh or since is None",
+        "        if True or since is None",
+        f"{_EDGES}::test_a_generation_that_came_and_went_unseen_is_a_gap",
+    ),
+    PlantedBug(
+        "X-08",
+        "latest is resolved to the second where times are cut to the minute",
+        "leases/row_rounds.py",
+        "        start = AtTime(time.fromtimestamp(floor, time.tzinfo))",
+        "        start = AtTime(time)",
+        "tests/unit/leases/test_row_rounds.py",
+    ),
+    PlantedBug(
+        "X-09",
+        "an iterator that ends ends the shard, whatever the listing says",
+        "core/planning/tips.py",
+        "            if bounds.closed:\n                self.reached = Place(SHARD_END",
+        "            if True:\n                self.reached = Place(SHARD_END",
+        f"{_EDGES}::test_an_iterator_that_ends_in_an_open_shard_does_not_end_it",
+    ),
+    PlantedBug(
+        "X-09",
+        "a 200 without records is a page without records",
+        "services/wire/kinesis.py",
+        "    records: list[_Record]",
+        "    records: list[_Record] = []",
+        "tests/unit/services/wire/test_handler.py",
+    ),
+    PlantedBug(
+        "X-11",
+        "what is not found is gone, however young it is",
+        "core/gaps.py",
+        "    if aged:\n        return Verdict.GAP",
+        "    if aged or evidence is Evidence.GONE:\n        return Verdict.GAP",
+        "tests/unit/core/planning/test_loss.py",
+    ),
+    PlantedBug(
+        "X-12",
+        "a start at a time is looked for in children too",
+        "core/planning/state.py",
+        "            moved[shard_id] = Place(TRIM_HORIZON, place.as_of)",
+        "            pass",
+        "tests/unit/core/planning/test_state.py",
+    ),
+    PlantedBug(
+        "X-13",
+        "stray records are never dropped",
+        "spark/executor/rows.py",
+        "        shard_range=item.hash_range if options.drops_strays else None,",
+        "        shard_range=None,",
+        "tests/unit/spark/executor/test_rows.py",
+    ),
+    PlantedBug(
         "X-14",
         "each try of a delivery has the same fence",
         "consumer/delivery.py",
         "        return Fence(self._epoch, next(self._numbers))",
         "        return Fence(self._epoch, 1)",
         "tests/unit/consumer/test_delivery.py",
+    ),
+    PlantedBug(
+        "X-15",
+        "a child that waits does not move with its parent",
+        "core/gaps.py",
+        "    return max(own, min(known)) if known else own",
+        "    return own",
+        "tests/unit/core/planning/test_state.py",
+    ),
+    PlantedBug(
+        "X-16",
+        "only records count as progress of a task",
+        "spark/executor/range_reader.py",
+        "            if page.records.num_rows or (page.behind_ms and nearer):",
+        "            if page.records.num_rows:",
+        f"{_STOPS}::test_empty_pages_fail_no_task_while_the_lag_falls",
+    ),
+    PlantedBug(
+        "X-21",
+        "a horizon that moved while it was read is a gap",
+        "core/gaps.py",
+        "        return Verdict.HORIZON\n    return Verdict.AGAIN",
+        "        return Verdict.HORIZON\n    return Verdict.GAP",
+        f"{_STOPS}::test_a_horizon_that_moves_while_it_is_read_is_asked_for_again",
+    ),
+    PlantedBug(
+        "X-22",
+        "a read that ends counts what arrives after its start",
+        "spark/driver/orders.py",
+        "    return records if first == -1 else records.slice(0, first)",
+        "    return records",
+        "tests/unit/spark/driver/test_orders.py",
+    ),
+    PlantedBug(
+        "X-23",
+        "a failure of TLS or proxy is final",
+        "services/failures.py",
+        '{message}: {advice}"), True, no_contact=True',
+        '{message}: {advice}"), False, no_contact=True',
+        "tests/unit/services/test_calls.py",
     ),
     PlantedBug(
         "X-24",
@@ -214,12 +362,36 @@ BUGS: Final = (
         "tests/unit/consumer/test_gap_watch.py",
     ),
     PlantedBug(
+        "X-26",
+        "a field of 128 bytes or more is cut",
+        "services/wire/protobuf.py",
+        "            if length > 0x7F:\n                length, at = _varint(message, at - 1)",
+        "            length &= 0x7F",
+        "tests/unit/services/test_aggregation.py",
+    ),
+    PlantedBug(
         "X-30",
         "a consumer that hangs is never abandoned",
         "consumer/runner.py",
         "if began is not None and now - began > self._job.stall_seconds:",
         "if False:",
         "tests/unit/consumer/test_pipeline.py",
+    ),
+    PlantedBug(
+        "X-31",
+        "the newest of the last clocks is believed",
+        "core/planning/service_clock.py",
+        "        self._middle = by_clock[(len(by_clock) - 1) // 2]",
+        "        self._middle = by_clock[-1]",
+        "tests/unit/core/planning/test_service_clock.py",
+    ),
+    PlantedBug(
+        "X-31",
+        "one empty listing is believed",
+        "services/listing.py",
+        "        if shards or not in_use:",
+        "        if True:",
+        "tests/unit/services/test_listing.py",
     ),
     PlantedBug(
         "Y-06",
@@ -252,6 +424,15 @@ def main() -> int:
         if not _passes(test.split(), ROOT / "src"):
             sys.stdout.write(f"this fails without any bug: {test}\n")
             return 1
+    ),
+    PlantedBug(
+def main(wanted: list[str]) -> int:
+    """Try every bug, or those of the ids; return 1 if one was not caught."""
+    bugs = [bug for bug in BUGS if not wanted or set(wanted) & set(bug.ids.split())]
+    tests = sorted({test for bug in bugs for test in bug.test.split()})
+    if not _passes(tests, ROOT / "src"):
+        sys.stdout.write("these tests fail without any bug: " + " ".join(tests) + "\n")
+        return 1
     missed = [bug for bug in bugs if not _is_caught(bug)]
     sys.stdout.write(f"{len(bugs) - len(missed)} of {len(bugs)} planted bugs caught\n")
     return 1 if missed else 0
@@ -292,4 +473,4 @@ def _passes(tests: list[str], sources: Path) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

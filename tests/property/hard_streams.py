@@ -47,7 +47,7 @@ class Sparse:
         self._inner = inner
         self._pages = pages
         self._left: dict[str, int] = {}
-        self._ids: dict[str, str] = {}
+        self._opened: dict[str, tuple[str, Position]] = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -56,6 +56,7 @@ class Sparse:
         iterator: str = self._inner.open(shard_id, position)
         if not isinstance(position, type(LATEST)):
             self._left[iterator] = self._pages
+            self._opened[iterator] = (shard_id, position)
         return iterator
 
     def read(self, iterator: str, max_records: int) -> Page:
@@ -63,10 +64,12 @@ class Sparse:
         page: Page = self._inner.read(iterator, max_records)
         if not left or not page.records.num_rows:
             return page
-        self._left[iterator] = left - 1
+        place = self._opened.pop(iterator)
+        following = self._inner.open(*place)  # each page has an iterator of its own, which lasts
+        self._left[following], self._opened[following] = left - 1, place
         behind = None if page.behind_ms is None else page.behind_ms + left * 1000
         return replace(
-            page, records=page.records.slice(0, 0), next_iterator=iterator, behind_ms=behind
+            page, records=page.records.slice(0, 0), next_iterator=following, behind_ms=behind
         )
 
 
