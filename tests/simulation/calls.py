@@ -51,6 +51,8 @@ class Network:
     """When the last trouble of a path ends."""
     made: int = 0
     """How many calls were made."""
+    writes: list[int] = field(default_factory=list)
+    """The numbers of those that write a lease row."""
     script: dict[int, str] | None = None
     """The fate of single calls, by number; all others fare well. None: chance decides."""
     on_death: Callable[[Process, str], None] = lambda process, how: None
@@ -84,6 +86,8 @@ class Calls:
         target: Any = getattr(function, "__self__", None)
         arguments: tuple[Any, ...] = getattr(call, "args", ())
         if isinstance(target, MemoryLeaseTable):
+            if function.__name__ == "swap_row":
+                self._network.writes.append(self._network.made + 1)
             self._remote(process, call, done, "table", "", self._network.table_deadline)
         elif isinstance(target, KinesisTwin):
             name = function.__name__

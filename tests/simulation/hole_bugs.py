@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from shardline.consumer import runner
-from shardline.core.gaps import first_as_of
+from shardline.core.gaps import first_as_of, later_as_of
 from shardline.core.leasing import handover, missing_rows
 from shardline.core.leasing.described_stream import DescribedStream
 from shardline.core.leasing.instructions import Create
@@ -46,6 +46,8 @@ def _(self: Any, row: Any, parents: Any, now: float) -> Any:
 
 @bug("X-24", "a young stream has records that are older than it", missing_rows, "_as_of")
 def _(header: Any, position: Any, service_time: Any, retention: Any) -> Any:
+    if header.settled:
+        return later_as_of(known_at=service_time, retention=retention)
     return first_as_of(position, known_at=service_time, retention=retention)
 
 

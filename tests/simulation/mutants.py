@@ -3,8 +3,8 @@
 First seeds are tried, aimed at the worlds in which a bug can show itself (see `aims`); then the
 schedules of the small world (see `small_scopes`); then the unit and property tests of its case.
 Each search ends after `--cpu-seconds`. With `--record` results are kept in a file, so that a run
-can be ended and gone on with; `--also` names such a file of `tools/planted_bugs.py`; `--write` puts
-all of them into the table of a page.
+can be ended and gone on with; `--also` names a file with what `tools/planted_bugs.py` printed;
+`--write` puts all of them into the table of a page.
 """
 
 # ruff: noqa: T201 - it prints a table
@@ -28,6 +28,7 @@ from tests.simulation.bugs import BUGS
 from tests.simulation.failing_test import first_failure
 from tests.simulation.small_scopes import run
 from tests.simulation.world import plan_of, simulate
+from tools.planted_bugs import BUGS as PLANTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -77,19 +78,19 @@ def _small_world(cpu_seconds: float) -> tuple[str, str] | None:
 
 def _tests(bug: Bug) -> tuple[str, str] | None:
     with bug.installed():
-        found = first_failure(tests_of(bug.case))
+        found = first_failure(files_of(bug.case))
     if found and first_failure([found]):
         raise AssertionError(f"{found} fails without any bug")
     return (f"`{found}`", "a test fails") if found else None
 
 
-def tests_of(case: str) -> list[str]:
-    """Return the files of unit and property tests that carry a case; by default all of workers."""
+def files_of(case: str) -> list[str]:
+    """Return the unit and property tests that carry a case, then all of workers and leases."""
     marked = re.compile(rf'(case|req)\([^)]*"{case}"')
     files = [file for tier in _TIERS for file in sorted((_ROOT / tier).rglob("test_*.py"))]
     files.append(_ROOT / "simulation" / "test_leases_at_scale.py")
     found = [str(file) for file in files if marked.search(file.read_text())]
-    return found or [str(_ROOT / folder) for folder in _OF_WORKERS]
+    return found + [str(_ROOT / folder) for folder in _OF_WORKERS]
 
 
 def _seen(failure: str) -> str:
@@ -100,13 +101,15 @@ def _seen(failure: str) -> str:
 
 
 def _schedules() -> Iterator[tuple[str, Callable[[], Result]]]:
-    """Return schedules of the small world: an early split, one dead process, or one lost call."""
-    for hundredths in range(1, 101):
+    """Return schedules of the small world: writes that fail, an early split, a death at a call."""
+    for fate in ("request lost", "applied late"):
+        for call in run({}).writes:
+            yield f"{fate} at write {call}", partial(run, {call: fate})
+    for hundredths in range(2, 101, 2):
         at = hundredths / 100
         yield f"from latest, a split at {at} s", partial(run, {}, start=LATEST, split_at=at)
-    for fate in ("crash", "request lost", "applied late"):
-        for call in range(1, SMALL_CALLS + 1):
-            yield f"{fate} at call {call}", partial(run, {call: fate})
+    for call in range(1, SMALL_CALLS + 1):
+        yield f"crash at call {call}", partial(run, {call: "crash"})
 
 
 def _results(path: Path | None) -> _Results:
@@ -115,6 +118,16 @@ def _results(path: Path | None) -> _Results:
         return {}
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     return {(case, what): (took, seen) for case, what, took, seen in lines}
+
+
+def results_of_planted_bugs(printed: str) -> _Results:
+    """Return what `tools/planted_bugs.py` printed: one row for each id of a bug."""
+    results: _Results = {}
+    for bug in PLANTED:
+        took = f"`{bug.test}`" if f"caught  {bug.ids}: {bug.what}\n" in printed else ""
+        if took or f"MISSED  {bug.ids}: {bug.what}\n" in printed:
+            results |= dict.fromkeys([(case, bug.what) for case in bug.ids.split()], (took, ""))
+    return results
 
 
 def write_table(page: Path, results: _Results) -> None:
@@ -134,7 +147,7 @@ def main() -> int:
     parser.add_argument("--cpu-seconds", type=float, default=20.0, help="the most for each search")
     parser.add_argument("--only", nargs="+", help="only bugs of these cases, or with these words")
     parser.add_argument("--record", type=Path, help="keep results here; known ones are not made")
-    parser.add_argument("--also", type=Path, help="results of planted bugs, for the same table")
+    parser.add_argument("--also", type=Path, help="what planted_bugs.py printed, for the table")
     parser.add_argument("--write", type=Path, help="put the table into this page")
     chosen = parser.parse_args()
     logging.disable(logging.CRITICAL)
@@ -152,7 +165,8 @@ def main() -> int:
             print(
                 f"{bug.case:5} {took or 'NOT CAUGHT'}: {bug.what}\n{'':6}{seen[:100]}", flush=True
             )
-    results |= _results(chosen.also)
+    if chosen.also is not None:
+        results |= results_of_planted_bugs(chosen.also.read_text())
     escaped = sum(not took for took, _ in results.values())
     print(f"{len(results)} mutants: {len(results) - escaped} caught, {escaped} escaped")
     if chosen.write is not None:

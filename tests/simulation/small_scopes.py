@@ -2,7 +2,8 @@
 
 Two workers, two shards, one split, a hand-over. A run without faults makes some hundreds of calls
 to table and stream. Each of them in turn meets each fate below, one for each run: all schedules
-with one fault, or with one call that is overtaken by others. `--pairs N` adds N pairs of faults.
+with one fault, or with one call that is overtaken by others. `--pairs N` adds N pairs of faults
+that are drawn; `--pairs-of-writes` runs every pair of faults at writes of lease rows instead.
 """
 
 # ruff: noqa: T201 - it prints its report
@@ -26,7 +27,7 @@ from tests.simulation.knobs import choose_knobs
 from tests.simulation.world import World
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from shardline.core.positions import Latest, TrimHorizon
     from tests.simulation.clockwork import Process
@@ -37,6 +38,8 @@ FATES = (
     "request lost", "reply lost", "applied late", "delayed",
     "crash", "kill runner", "pause keeper", "pause runner", "sleep",
 )  # fmt: skip
+
+FATES_OF_WRITES = ("request lost", "reply lost", "applied late", "crash")
 
 KNOBS = replace(
     choose_knobs(Random(0), peaceful=True),
@@ -54,6 +57,8 @@ class Result(NamedTuple):
     """How many calls were made before healing began."""
     digest: str
     """Names the history: what was delivered and checkpointed, by whom, in which order."""
+    writes: tuple[int, ...]
+    """Which of the calls before healing wrote a lease row."""
 
 
 def run(
@@ -73,7 +78,8 @@ def run(
     world.clockwork.at(world.faulty_seconds, count)
     outcome = world.run()
     seen = [event for event in world.history.events if isinstance(event, Delivered | Checkpointed)]
-    return Result(outcome.failure, calls, hashlib.sha256(repr(seen).encode()).hexdigest())
+    digest = hashlib.sha256(repr(seen).encode()).hexdigest()
+    return Result(outcome.failure, calls, digest, tuple(n for n in network.writes if n <= calls))
 
 
 def _strike(world: World, process: Process, fate: str) -> None:
@@ -108,21 +114,37 @@ def pairs_of_faults(calls: int, count: int, seed: int) -> Iterator[dict[int, str
         yield {one: random.choice(FATES), other: random.choice(FATES)}
 
 
+def pairs_of_writes(run_one: Callable[[dict[int, str]], Result]) -> Iterator[dict[int, str]]:
+    """Return every pair of fates of two writes: the second is one that follows the first fate.
+
+    What is written after a fault is known once the world has run with it.
+    """
+    for call in run_one({}).writes:
+        for fate in FATES_OF_WRITES:
+            later = [n for n in run_one({call: fate}).writes if n > call]
+            yield from ({call: fate, n: second} for n in later for second in FATES_OF_WRITES)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--step", type=int, default=1, help="run only one script in so many")
     parser.add_argument("--latest", action="store_true", help='start at "latest", split early')
     parser.add_argument("--pairs", type=int, default=0, help="pairs of faults besides")
+    parser.add_argument("--pairs-of-writes", action="store_true", help="only these, but all")
+    parser.add_argument("--skip", type=int, default=0, help="begin after so many schedules")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this time")
     chosen = parser.parse_args()
     logging.disable(logging.CRITICAL)
     run_one = partial(run, start=LATEST, split_at=0.25) if chosen.latest else run
     began, whole = time.monotonic(), run_one({})
     print(f"{whole.calls} calls, {len(FATES)} fates: {whole.calls * len(FATES)} single faults")
-    scripts = [*single_faults(whole.calls, chosen.step)]
-    scripts += pairs_of_faults(whole.calls, chosen.pairs, seed=1)
+    if chosen.pairs_of_writes:
+        scripts = [*pairs_of_writes(run_one)]
+    else:
+        scripts = [*single_faults(whole.calls, chosen.step)]
+        scripts += pairs_of_faults(whole.calls, chosen.pairs, seed=1)
     ran, failed, digests = 0, 0, {whole.digest}
-    for script in scripts:
+    for script in scripts[chosen.skip :]:
         result = run_one(script)
         ran += 1
         digests.add(result.digest)

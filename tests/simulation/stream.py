@@ -155,6 +155,11 @@ class SimStream:
             if arrived < time and sequence > first_wanted.get(shard, sequence):
                 self._history.add(Excused(shard, after=sequence - 1, before=sequence + 1))
 
+    def excuse_all_expired(self) -> None:
+        """Excuse what expired before the app began."""
+        for shard in list(self._parents):
+            self.excuse_expired(shard)
+
     def excuse_expired(self, shard: str) -> None:
         """Excuse what expired in a shard for which a gap is on record, and in its ancestors."""
         until = self.twin.clock.now() - _RETENTION + MARGIN

@@ -39,6 +39,8 @@ class SimTable(MemoryLeaseTable):
         self._old_beats: dict[Space, tuple[Heartbeat, ...]] = {}
         self._highest_epoch: dict[tuple[str, str, str], int] = {}
         self._deleted: dict[tuple[str, str, str], LeaseRow] = {}
+        self._begun: set[str] = set()
+        """The streams on which the app has begun."""
         self.now: Callable[[], float] = lambda: 0.0
         self.on_steal: Callable[[LeaseRow, LeaseRow], None] = lambda *_: None
         """Called when a lease changes hands that was not released."""
@@ -75,6 +77,10 @@ class SimTable(MemoryLeaseTable):
             # "Latest" was resolved within this second: the start is cut to it.
             resolved_before = header.start.time + timedelta(seconds=1)
             self._streams[header.stream_name].excuse_before(resolved_before)
+        elif header.stream_name not in self._begun:
+            # Whoever begins at the horizon has lost nothing of what expired before.
+            self._streams[header.stream_name].excuse_all_expired()
+        self._begun.add(header.stream_name)
 
     def swap_row(self, new: LeaseRow, expected: LeaseRow | None) -> None:
         key = (new.app_name, new.stream_name, new.shard_id)

@@ -28,6 +28,9 @@ FOUND = (
 )  # fmt: skip
 """Seeds that failed once, in worlds of eight lease times whose size was not drawn yet."""
 
+FOUND_SINCE = (945327426061,)
+"""Seeds that failed once, in worlds as seeds choose them now."""
+
 _REPLAY = """
 from tests.simulation.world import simulate
 print([simulate(seed) for seed in range(3)])
@@ -60,6 +63,11 @@ def test_every_promise_is_kept_whatever_fails(first: int) -> None:
 @pytest.mark.parametrize("seed", FOUND)
 def test_a_seed_that_failed_once_keeps_every_promise(seed: int) -> None:
     assert not simulate(seed, faulty_leases=8.0).failure
+
+
+@pytest.mark.parametrize("seed", FOUND_SINCE)
+def test_a_world_that_failed_once_keeps_every_promise(seed: int) -> None:
+    assert not simulate(seed).failure
 
 
 def test_a_seed_replays_exactly_in_every_process() -> None:
