@@ -412,23 +412,13 @@ BUGS: Final = (
 )
 
 
-def main() -> int:
+def main(words: list[str]) -> int:
     """Try every bug, or those whose ids or text have a word that was given; return 1 if missed."""
-    words = sys.argv[1:]
     bugs = [
         bug
         for bug in (*BUGS, *(PlantedBug(*guard) for guard in GUARDS))
         if not words or any(word in f"{bug.ids} {bug.what} {bug.path}" for word in words)
     ]
-    for test in sorted({bug.test for bug in bugs}):
-        if not _passes(test.split(), ROOT / "src"):
-            sys.stdout.write(f"this fails without any bug: {test}\n")
-            return 1
-    ),
-    PlantedBug(
-def main(wanted: list[str]) -> int:
-    """Try every bug, or those of the ids; return 1 if one was not caught."""
-    bugs = [bug for bug in BUGS if not wanted or set(wanted) & set(bug.ids.split())]
     tests = sorted({test for bug in bugs for test in bug.test.split()})
     if not _passes(tests, ROOT / "src"):
         sys.stdout.write("these tests fail without any bug: " + " ".join(tests) + "\n")
