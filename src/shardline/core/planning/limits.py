@@ -13,9 +13,11 @@ if TYPE_CHECKING:
 _SMALLEST_SHARE: Final = 1_000
 """A lagging shard gets at least this many records in a batch, and waits its turn otherwise."""
 
-_INLINE_BYTES: Final = 100_000
-_INLINE_BYTES_WITHOUT_TIMES: Final = 1_000_000
-_INLINE_BYTES_OF_ALL: Final = 4_000_000
+INLINE_BYTES: Final = 900_000
+"""How much of one shard may travel with a task: Spark warns of tasks above 1,000 KiB. A full shard
+takes as much in a second."""
+
+_INLINE_BYTES_OF_ALL: Final = 8_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +57,7 @@ class Settings:
 
     def inline_bytes(self, shards: int) -> int:
         """Return how much of each of so many shards may travel with the tasks."""
-        most = _INLINE_BYTES if self.finds_times else _INLINE_BYTES_WITHOUT_TIMES
-        return min(most, _INLINE_BYTES_OF_ALL // max(1, shards))
+        return min(INLINE_BYTES, _INLINE_BYTES_OF_ALL // max(1, shards))
 
     def _share(self, max_records: int, shards: int) -> int:
         share = min(max_records, max(_SMALLEST_SHARE, max_records // max(1, shards)))

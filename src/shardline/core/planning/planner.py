@@ -41,7 +41,13 @@ from shardline.core.planning.events import (
     Woken,
 )
 from shardline.core.planning.loss import LossPolicy
-from shardline.core.planning.schedule import REFUSED_SECONDS, Schedule, query_delay, wait_seconds
+from shardline.core.planning.schedule import (
+    GATHER_SECONDS,
+    REFUSED_SECONDS,
+    Schedule,
+    query_delay,
+    wait_seconds,
+)
 from shardline.core.planning.service_clock import ServiceClock
 from shardline.core.planning.stream_view import StreamView
 from shardline.core.planning.target import Target
@@ -90,6 +96,7 @@ class Planner:
         self._failure: ShardlineError | None = None
         self._question: _Question | None = None
         self._held_since: float | None = None
+        self._found_since: float | None = None
         self._state: plan_state.PlanState | None = None
         self._tips: Final[dict[str, Tip]] = {}
         self._bookmarks: Final[dict[str, float]] = {}
@@ -149,7 +156,11 @@ class Planner:
         if not self._idle:
             return self.offered  # asked twice: an end never falls
         committed = question.asked.committed
-        if committed.created_at is not None and self._gathers(now):
+        if self._found_since is None and any(tip.found for tip in self._tips.values()):
+            self._found_since = now
+        # "Latest" must be written down before anything can go wrong: its batch waits for nothing.
+        pins = committed.created_at is None and committed.start == LATEST
+        if not pins and self._gathers(now):
             return None
         planned, chosen = self._plan(now)
         if not (
@@ -163,7 +174,7 @@ class Planner:
         for shard_id in chosen:
             _, _, self.carried[shard_id] = self._tips[shard_id].take()
         self._turns.took(chosen)
-        self.offered, self._held_since = planned, None
+        self.offered, self._held_since, self._found_since = planned, None, None
         return planned
 
     def waits(self, now: float) -> bool:
@@ -373,11 +384,11 @@ class Planner:
     def _gathers(self, now: float) -> bool:
         """Return true if a plan a little later would hold much more."""
         waited = now - self._question.at if self._question is not None else 0.0
+        under_way = self._schedule.of(self._tips)
+        if self._found_since is not None and now - self._found_since < GATHER_SECONDS:
+            return bool(under_way)
         time = self.clock.time(now)
-        return any(
-            waited < wait_seconds(self._tips[shard_id], time)
-            for shard_id in self._schedule.of(self._tips)
-        )
+        return any(waited < wait_seconds(self._tips[shard_id], time) for shard_id in under_way)
 
     def _target_reached(self) -> bool:
         if self._target is None or self._state is None or self._question is None:
@@ -481,9 +492,14 @@ class Planner:
             return
         if query.kind is Kind.BOOKMARK and not self._idle:
             query = replace(query, kind=Kind.SET_BOOKMARK)  # a later one, for the next plan
-        is_read = not self._idle and self.carried.get(shard_id, ()) is None
+        runs = not self._idle
         delay = query_delay(
-            tip, query, is_read=is_read, bookmark=has_bookmark, shards=len(self._tips)
+            tip,
+            query,
+            runs=runs,
+            is_read=runs and self.carried.get(shard_id, ()) is None,
+            bookmark=has_bookmark,
+            shards=len(self._tips),
         )
         if not self._schedule.postpone(shard_id, delay, now):
             self._schedule.begin(shard_id)

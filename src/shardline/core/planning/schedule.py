@@ -13,8 +13,11 @@ if TYPE_CHECKING:
 
     from shardline.core.planning.tips import Query, Tip
 
-POLL_SECONDS: Final = 0.3
+POLL_SECONDS: Final = 0.25
 """How often a shard is read near its tip: it gives five reads a second to all its readers."""
+
+_TOGETHER_SECONDS: Final = 0.03
+"""Calls that are due within this time are made together, so that a batch holds all shards."""
 
 REFUSED_SECONDS: Final = 0.5
 """How long a shard is not asked about after it was not found, or its position was refused."""
@@ -27,13 +30,14 @@ _POLLS_PER_SECOND: Final = 200
 """Of all shards together: with more of them each is read less often."""
 
 _PREPARE_SECONDS: Final = 1.0
-"""How often a shard is asked about while a task reads it: the quota is for the task."""
+"""How often a shard is asked about while a batch runs. If a task reads the shard, the quota is for
+the task; at a tip, what is read when the batch is done is newer."""
 
 _BOOKMARK_SECONDS: Final = 0.4
 """A bookmark is replaced when it is older than this, so that ends lie near the tip."""
 
-_GATHER_SECONDS: Final = 0.15
-"""How long a plan waits for the ends of busy shards, so that a batch holds all of them."""
+GATHER_SECONDS: Final = 0.15
+"""How long a plan that has records waits for other shards, so that a batch holds all of them."""
 
 _FAR_SECONDS: Final = 0.3
 """How long a plan waits for the end of a range that lies far behind."""
@@ -78,7 +82,7 @@ class Schedule:
     def postpone(self, shard_id: str, delay_seconds: float, now: float) -> bool:
         """Return true if a call must wait until so long after the last answer; it is then due."""
         due = self._answered_at.get(shard_id, _NEVER) + delay_seconds
-        if due <= now:
+        if due <= now + _TOGETHER_SECONDS:
             return False
         if self._waiting.get(shard_id) != due:
             self._waiting[shard_id] = due
@@ -88,7 +92,7 @@ class Schedule:
     def take_due(self, now: float) -> list[str]:
         """Return the shards whose calls were postponed until now."""
         due: list[str] = []
-        while self._due and self._due[0][0] <= now:
+        while self._due and self._due[0][0] <= now + _TOGETHER_SECONDS:
             at, shard_id = heapq.heappop(self._due)
             if self._waiting.get(shard_id) == at:
                 del self._waiting[shard_id]
@@ -101,15 +105,20 @@ class Schedule:
         return self._due[0][0] if self._due else None
 
 
-def query_delay(tip: Tip, query: Query, *, is_read: bool, bookmark: bool, shards: int) -> float:
+def query_delay(
+    tip: Tip, query: Query, *, runs: bool, is_read: bool, bookmark: bool, shards: int
+) -> float:
     """Return how long after the last answer to send a query, beyond what the quota asks for.
 
-    `is_read` means that a task reads the shard now; `bookmark`, that one is kept of it.
+    `runs` means that a batch runs; `is_read`, that a task of it reads the shard now; `bookmark`,
+    that one is kept of it.
     """
     polls = max(POLL_SECONDS, shards / _POLLS_PER_SECOND)
     match query.kind:
         case Kind.FORWARD | Kind.TIME if is_read:
             return _PREPARE_SECONDS
+        case Kind.FORWARD if tip.at_tip and runs:
+            return max(_PREPARE_SECONDS, polls)
         case Kind.FORWARD if tip.search.silent_since is not None and query.until is not None:
             return SILENT_POLL_SECONDS
         case Kind.FORWARD if tip.at_tip or tip.search.silent_since is not None:
@@ -120,9 +129,7 @@ def query_delay(tip: Tip, query: Query, *, is_read: bool, bookmark: bool, shards
 
 
 def wait_seconds(tip: Tip, service_time: datetime) -> float:
-    """Return how long a plan waits for the answer to a query about a shard."""
-    if tip.busy and not tip.found:
-        return _GATHER_SECONDS
+    """Return how long after Spark's question a plan waits for the answer about a shard."""
     if tip.is_settled(service_time):
         return 0.0
     return _SEARCH_SECONDS if tip.search.is_bounded else _FAR_SECONDS

@@ -39,14 +39,17 @@ class TimeSearch:
     """How many times in a row gave no later end: the stamps go back."""
     again: Query | None = None
     """A query whose last page was empty though records lie after it: ask once more."""
-    to_tip: bool = False
-    """A bookmark was empty: read on to the tip, however much there is."""
     silent_since: datetime | None = None
 
     @property
     def is_bounded(self) -> bool:
         """Return true if a time is known with nothing after it."""
         return self.nothing_from is not None
+
+    def after(self, as_of: datetime) -> TimeSearch:
+        """Return the search for the end of the next range, which begins at a time."""
+        bound = self.nothing_from
+        return TimeSearch(bound, found=True) if bound and bound > as_of else TimeSearch()
 
     def nothing_at(self, time: datetime | None) -> None:
         """Record that nothing lies at a time or later."""

@@ -4,10 +4,10 @@ Spark wants the end of a batch before anything of it is read, and no service nam
 record. `Tip` decides, for one shard, which query comes next and what an answer means. It makes no
 calls: `next_query` returns a query, and `answered` takes what it gave.
 
-- Near the tip with little traffic, read on after the planned end: few records, which travel with
-  the task.
-- Near the tip with much traffic, read one record after a bookmark (a LATEST iterator that was
-  opened a moment ago). An empty bookmark says nothing about what lies before it.
+- Near the tip, read on after the planned end: the records travel with the task, so that nothing is
+  read twice.
+- Where more has arrived than may travel, read one record after a bookmark (a LATEST iterator that
+  was opened a moment ago). An empty bookmark says nothing about what lies before it.
 - Behind, read one record at a later time. A time with nothing after it bounds the search.
 - In a closed shard, the last range ends at the end of the shard.
 """
@@ -38,7 +38,14 @@ SAMPLE_RECORDS: Final = 20
 """How many records the first read in an unknown shard asks for: a few kilobytes."""
 
 NEAR_RECORDS: Final = 200
-"""How many records a read near the tip asks for: more than that is left to bookmarks."""
+"""How many records a read in a shard of unknown traffic asks for: what they span in time is read
+sooner than searched through."""
+
+_TWICE_BYTES: Final = 32_000
+"""How much of a range may be read here and by a task again."""
+
+INLINE_RECORDS: Final = 2_000
+"""How many records a read asks for at most that are to travel."""
 
 FORWARD_RECORDS: Final = 1_000
 """How many records a read on to the tip asks for, where no other way is left."""
@@ -139,7 +146,7 @@ class Bounds:
     max_bytes: int | None = None
     until: datetime | None = None
     inline_bytes: int = 0
-    """How much of the range may travel with the task."""
+    """How much of the range may travel with the task; 0: nothing need."""
 
     @property
     def window(self) -> timedelta | None:
@@ -176,9 +183,11 @@ class Tip:
     carries: bool = True
     """Whether `inline` holds all records up to `reached`."""
     busy: bool = False
-    """More arrives than may travel with a task: use bookmarks."""
+    """More had arrived than may travel with a task: use bookmarks while that is so."""
     records_per_second: float | None = None
     """How close records lay where some were read; None: not known, or not lately."""
+    record_bytes: float = 1_000.0
+    """What a record weighed where some were read."""
     windows: int = 0
     """How many ranges were found by time since records were read."""
     at_tip: bool = False
@@ -197,6 +206,8 @@ class Tip:
         """Return true if the search cannot make the range much longer."""
         if self.at_tip or self.busy or isinstance(self.reached.position, ShardEnd):
             return True
+        if not isinstance(self.base.position, After) and self.begins is None:
+            return False
         if now - self.reached.as_of <= NEAR:
             return True
         return self.found and self.count is None and not self.search.is_bounded
@@ -212,14 +223,7 @@ class Tip:
         if self.search.again is not None:
             return self.search.again
         lag = bounds.now - self.reached.as_of
-        window = bounds.window
-        by_bookmark = (
-            self.busy
-            and bounds.until is None
-            and not bounds.closed
-            and (window is None or bounds.now - self.base.as_of < window)
-        )
-        if by_bookmark:
+        if self.busy and self._is_for_bookmarks(bounds):
             kind = Kind.BOOKMARK if bookmark else Kind.SET_BOOKMARK
             return Query(self.shard_id, kind, self.reached.position)
         if bounds.finds_times and lag > NEAR and self.windows >= _WINDOWS_PER_SAMPLE:
@@ -228,18 +232,19 @@ class Tip:
         if by_time and self.search.misses < _MISSES:
             at = self.search.next_time(self.base, self.reached, bounds, self._smallest_step())
             if at is not None:
+                if self._may_travel(bounds) and self.count_bytes > _TWICE_BYTES:
+                    return None  # what was read travels; the rest belongs to the next range
                 return Query(
                     self.shard_id, Kind.TIME, self.reached.position, at=at, until=bounds.until
                 )
             if self._window_is_full(bounds):
                 return None
-        found_by_time = self.count is None and not self.search.is_bounded
-        if found_by_time and bounds.until is None and lag <= NEAR:
-            return None  # long enough: what is newer belongs to the next range
-        near = self.carries and lag <= NEAR
-        unknown = self.count is not None and not self.records_per_second
-        few = bounds.finds_times and (near or unknown)
-        return self._forward(bounds, NEAR_RECORDS if few else FORWARD_RECORDS)
+        if self.count is None and bounds.finds_times and bounds.until is None:
+            return None  # the same: in this range it would be read twice
+        if lag <= NEAR and self._may_travel(bounds):
+            return self._forward(bounds, INLINE_RECORDS)
+        unknown = bounds.finds_times and self.count is not None and not self.records_per_second
+        return self._forward(bounds, NEAR_RECORDS if unknown else FORWARD_RECORDS)
 
     def settle(self, bounds: Bounds) -> None:
         """End the shard without a query, if it is closed and its rest is within the bounds."""
@@ -291,8 +296,8 @@ class Tip:
         self.windows += self.count is None
         self.base, self.begins = self.reached, None
         self.count, self.count_bytes, self.cut = 0, 0, False
-        self.inline, self.carries, self.at_tip = [], True, False
-        self.search = TimeSearch()
+        self.inline, self.carries = [], True
+        self.search = self.search.after(self.base.as_of)
         return taken
 
     # --- answers ------------------------------------------------------------------------------
@@ -310,14 +315,14 @@ class Tip:
                 self.count += answer.rows
             self.count_bytes += answer.size_bytes
             self._carry(answer, bounds)
-        self._move_as_of(answer, bounds)
         full = answer.rows >= answer.query.max_records and not answer.beyond
-        if full and not self.carries and not self.search.to_tip:
-            self.busy = bounds.now - self.reached.as_of <= NEAR
+        self._move_as_of(answer, bounds)
         self._note_end(answer, bounds)
         if self.at_tip:
-            # More arrives than may travel with a task: go on with bookmarks.
-            self.busy, self.search.to_tip = self.count is not None and not self.carries, False
+            self.busy = False
+        elif self._is_inline_full(bounds) or (full and not self.carries):
+            self.cut |= self.carries  # what was read travels, and nothing else
+            self.busy = bounds.now - self.reached.as_of <= NEAR
         elif not answer.rows and not answer.ended:
             self.search.again = answer.query if answer.behind_ms is not None else None
 
@@ -346,11 +351,12 @@ class Tip:
             self._carry_nothing()
         elif answer.ended or not answer.behind_ms:
             # Nothing came after it. What lies before it is found by reading on, to the tip.
-            self.busy, self.search.to_tip = False, True
+            self.busy = False
 
     def _measure(self, answer: Answer) -> None:
         """Note how close the records of a page lie."""
         self.windows = 0
+        self.record_bytes = answer.size_bytes / answer.rows
         if answer.first_at is not None and answer.last_at is not None:
             seconds = (answer.last_at - answer.first_at).total_seconds()
             self.records_per_second = answer.rows / seconds if seconds > 0 else None
@@ -359,6 +365,7 @@ class Tip:
         if answer.last is not None:
             last_at = answer.last_at or self.reached.as_of
             self.reached = Place(answer.last, max(self.reached.as_of, last_at))
+            self.at_tip = False
 
     def _is_progress(self, found: After | None) -> bool:
         position = self.reached.position
@@ -410,8 +417,11 @@ class Tip:
         elif bounds.window is not None and self.count is None:
             span = bounds.window - (self.reached.as_of - self.base.as_of)
             left = int(span.total_seconds() * RECORDS_PER_SECOND)
-        max_records = max(1, min(most, left))
-        max_bytes = bounds.max_bytes
+        max_records, max_bytes = max(1, min(most, left)), bounds.max_bytes
+        if self._may_travel(bounds):
+            room = int((bounds.inline_bytes - self.count_bytes) / self.record_bytes)
+            max_records = min(max_records, max(SAMPLE_RECORDS, room))
+            max_bytes = min(bounds.inline_bytes, max_bytes or bounds.inline_bytes)
         return Query(
             self.shard_id,
             Kind.FORWARD,
@@ -421,6 +431,28 @@ class Tip:
             max_bytes=None if max_bytes is None else max(0, max_bytes - self.count_bytes),
             at_least=0 if self.found else 1,
         )
+
+    def _may_travel(self, bounds: Bounds) -> bool:
+        """Return true if the range is to hold no more than may travel, if that is all there is."""
+        bounded = bounds.finds_times and bounds.until is None and bounds.inline_bytes > 0
+        return bounded and self.carries and self.count is not None
+
+    def _is_inline_full(self, bounds: Bounds) -> bool:
+        """Return true if hardly another record can travel with the range."""
+        room = bounds.inline_bytes - self.count_bytes - SAMPLE_RECORDS * self.record_bytes
+        return self._may_travel(bounds) and room < 0
+
+    def _is_for_bookmarks(self, bounds: Bounds) -> bool:
+        """Return true if more has arrived than may travel, at the rate that was seen last."""
+        window, rate = bounds.window, float(BYTES_PER_SECOND)
+        if bounds.until is not None or bounds.closed:
+            return False
+        if window is not None and bounds.now - self.base.as_of >= window:
+            return False
+        if self.records_per_second is not None:
+            rate = min(rate, self.records_per_second * self.record_bytes)
+        arrived = (bounds.now - self.reached.as_of).total_seconds() * rate
+        return max(arrived, self.record_bytes) > bounds.inline_bytes
 
     def _smallest_step(self) -> timedelta:
         """Return the span of time whose records are better read than searched through."""

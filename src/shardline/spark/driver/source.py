@@ -87,10 +87,10 @@ class ShardedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the ranges that `end` holds, shared among tasks."""
         committed = self._offsets(start)
         partitions = self._plans().partitions(committed, self._offsets(end))
-        if not partitions and all(offset.created_at is None for offset in committed.values()):
-            # The first batch only writes down where the query starts. Let it start the workers
-            # too, which takes seconds that the first records should not wait for.
-            return [TaskRanges(self._options.connections[0]) for _ in range(os.cpu_count() or 1)]
+        if all(offset.created_at is None for offset in committed.values()):
+            # Let the first batch start all workers, which takes seconds, even if it is empty.
+            missing = range(len(partitions), os.cpu_count() or 1)
+            partitions += [TaskRanges(self._options.connections[0]) for _ in missing]
         return partitions
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
 from shardline.core.gaps import MARGIN, Evidence, Gap, Verdict, gap_at, judge
 from shardline.core.planning.events import Check, Checked
+from shardline.core.planning.limits import INLINE_BYTES
 from shardline.core.planning.loss import AGED, gap_error
 from shardline.core.positions import After
 from shardline.spark.driver.inline_records import pack
@@ -105,17 +107,24 @@ def tasks(
 ) -> tuple[tuple[ShardRange, ...], ...]:
     """Share ranges among tasks, each whole range to one, in stable order.
 
-    Records that travel with the plan need no reading, so that one task takes all of them.
+    Records that travel with the plan need no reading, so that one task takes as many as it may.
     """
-    carried = [item for item in ranges if item.inline is not None]
     to_read = [item for item in ranges if item.inline is None]
     count = task_count(len(to_read), shards_per_task, cores or os.cpu_count() or 2)
     shared = [to_read[index::count] for index in range(count)]
-    if carried:
-        if not shared:
-            shared = [[]]
-        shared[0] = carried + shared[0]
-    return tuple(tuple(task) for task in shared if task)
+    carried: list[list[ShardRange]] = [[]]
+    size_bytes = 0
+    for item in ranges:
+        if item.inline is None:
+            continue
+        size_bytes += len(item.inline)
+        if size_bytes > INLINE_BYTES and carried[-1]:
+            carried.append([])
+            size_bytes = len(item.inline)
+        carried[-1].append(item)
+    nothing: list[ShardRange] = []
+    both = zip_longest(carried, shared, fillvalue=nothing)
+    return tuple(tuple(first + second) for first, second in both if first or second)
 
 
 def task_count(shards: int, shards_per_task: int | None, cores: int) -> int:

@@ -247,8 +247,7 @@ def _expected_records(item: ShardRange) -> int:
     begins, ends = item.begins_at, item.range.as_of
     if begins is None or ends is None or not isinstance(item.range.upto, After):
         return FULL_PAGE_RECORDS
-    seconds = max(0.0, (ends - begins) / timedelta(seconds=1))
-    return min(FULL_PAGE_RECORDS, int(seconds * _RECORDS_PER_SECOND) + _SPARE_RECORDS)
+    return _most_records(ends - begins)
 
 
 def _left_records(records: pa.RecordBatch, item: ShardRange) -> int:
@@ -256,10 +255,19 @@ def _left_records(records: pa.RecordBatch, item: ShardRange) -> int:
     ends = item.range.as_of
     times = time_column(records)
     first, last = times[0].as_py(), times[records.num_rows - 1].as_py()
-    if ends is None or not isinstance(item.range.upto, After) or last <= first:
+    if ends is None or not isinstance(item.range.upto, After):
         return FULL_PAGE_RECORDS
+    most = _most_records(ends - last)
+    if last <= first:
+        return most
     left = records.num_rows * ((ends - last) / (last - first))
-    return max(_SPARE_RECORDS, min(FULL_PAGE_RECORDS, int(left * 1.1) + _SPARE_RECORDS))
+    return max(_SPARE_RECORDS, min(most, int(left * 1.1) + _SPARE_RECORDS))
+
+
+def _most_records(span: timedelta) -> int:
+    """Return how many records a shard can take in a time, or a page can hold."""
+    seconds = max(0.0, span / timedelta(seconds=1))
+    return min(FULL_PAGE_RECORDS, int(seconds * _RECORDS_PER_SECOND) + _SPARE_RECORDS)
 
 
 def _trimmed(item: ShardRange, error: PositionTrimmed) -> str:

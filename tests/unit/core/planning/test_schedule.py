@@ -41,8 +41,12 @@ def query(kind: Kind) -> Query:
     return Query("a", kind, After(SequenceNumber("1")), 100)
 
 
-def delay(tip: Tip, kind: Kind, *, is_read: bool = False, shards: int = 1) -> float:
-    return query_delay(tip, query(kind), is_read=is_read, bookmark=False, shards=shards)
+def delay(
+    tip: Tip, kind: Kind, *, is_read: bool = False, runs: bool = False, shards: int = 1
+) -> float:
+    return query_delay(
+        tip, query(kind), runs=runs or is_read, is_read=is_read, bookmark=False, shards=shards
+    )
 
 
 @pytest.mark.parametrize("kind", [Kind.FORWARD, Kind.TIME])
@@ -68,7 +72,17 @@ def test_a_plan_waits_for_the_end_of_a_quiet_backlog_longer_than_for_others() ->
     assert wait_seconds(tip(1), NOON) == 0.0
 
 
-def test_a_plan_waits_a_moment_for_busy_shards() -> None:
-    busy = tip(1)
-    busy.busy = True
-    assert 0 < wait_seconds(busy, NOON) < 0.5
+def test_a_tip_is_read_when_the_batch_is_done_rather_than_while_it_runs() -> None:
+    idle = tip()
+    idle.at_tip = True
+    assert delay(idle, Kind.FORWARD, runs=True) > delay(idle, Kind.FORWARD)
+
+
+def test_calls_that_are_due_at_about_the_same_time_are_made_together() -> None:
+    schedule = Schedule()
+    schedule.end("a", 10.0)
+    schedule.end("b", 10.02)
+    assert schedule.postpone("a", 0.5, 10.1)
+    assert schedule.postpone("b", 0.5, 10.1)
+    assert schedule.take_due(10.5) == ["a", "b"]
+    assert not schedule.postpone("b", 0.5, 10.5)

@@ -66,10 +66,13 @@ def test_near_the_tip_records_are_read_and_travel_with_the_plan() -> None:
 
 
 def busy_tip(limits: Bounds) -> Tip:
+    """Return a tip that had more than may travel a second ago."""
     tip = tip_at(SECOND)
     query = asked(tip, limits)
-    tip.answered(answer(query, 11, rows=query.max_records, size_bytes=500_000), limits)
-    tip.take()
+    full = {"rows": query.max_records, "size_bytes": 100_000, "records": "page"}
+    tip.answered(answer(query, 11, NOON - SECOND, behind_ms=1_000, **full), limits)
+    assert tip.next_query(limits, bookmark=True) is None, "what was read travels, and nothing else"
+    assert tip.take()[2] == ("page",)
     return tip
 
 
