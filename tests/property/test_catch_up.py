@@ -60,6 +60,7 @@ def test_a_backlog_that_ended_is_found_by_few_calls(quiet_seconds: int) -> None:
     world.clock.advance(quiet_seconds)
     query = Query(world)
     came: list[int] = []
+    twice = 0
     while sum(came) < 5_000:
         world.records, committed, began = 0, query.committed(), query._now()
         planned = query.ask()
@@ -67,8 +68,9 @@ def test_a_backlog_that_ended_is_found_by_few_calls(quiet_seconds: int) -> None:
         assert query._now() - began < MOST_SECONDS
         ranges = query.ranges(committed, planned)
         travel = sum(page.num_rows for item in ranges for page in unpack(item.inline or b""))
-        assert world.records - travel <= 40, "the driver reads what the executors read again"
+        twice += world.records - travel
         came.append(query.step())
+    assert twice <= 40, "the driver reads what the executors read again"
     assert len(came) <= 3
     assert max(came) >= 3_000
     assert world.reads <= 24

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
-
-from shardline.core.planning.tips import Bounds
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+RECORDS_PER_SECOND: Final = 1_000
+BYTES_PER_SECOND: Final = 1024 * 1024
+"""What a shard takes at most: a window of time bounds the records in it, and their bytes."""
 
 _SMALLEST_SHARE: Final = 1_000
 """A lagging shard gets at least this many records in a batch, and waits its turn otherwise."""
@@ -18,6 +21,35 @@ INLINE_BYTES: Final = 900_000
 takes as much in a second."""
 
 _INLINE_BYTES_OF_ALL: Final = 8_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What limits the next range of a shard, and what is known of the shard."""
+
+    now: datetime
+    """The service's time, or a little less."""
+    finds_times: bool
+    closed: bool
+    """A listing shows the shard closed."""
+    max_records: int | None = None
+    max_bytes: int | None = None
+    until: datetime | None = None
+    inline_bytes: int = 0
+    """How much of the range may travel with the task; 0: nothing need."""
+
+    @property
+    def window(self) -> timedelta | None:
+        """How long a range may be in time, so that it cannot exceed the limits; None: any."""
+        seconds = [
+            (limit - 1) / rate
+            for limit, rate in (
+                (self.max_records, RECORDS_PER_SECOND),
+                (self.max_bytes, BYTES_PER_SECOND),
+            )
+            if limit is not None
+        ]
+        return timedelta(seconds=min(seconds)) if seconds else None
 
 
 @dataclass(frozen=True, slots=True)

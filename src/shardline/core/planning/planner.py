@@ -41,29 +41,26 @@ from shardline.core.planning.events import (
     Woken,
 )
 from shardline.core.planning.loss import LossPolicy
-from shardline.core.planning.schedule import (
-    GATHER_SECONDS,
-    REFUSED_SECONDS,
-    Schedule,
-    query_delay,
-    wait_seconds,
-)
+from shardline.core.planning.schedule import REFUSED_SECONDS, Schedule, query_delay, wait_seconds
 from shardline.core.planning.service_clock import ServiceClock
 from shardline.core.planning.stream_view import StreamView
 from shardline.core.planning.target import Target
-from shardline.core.planning.tips import Answer, Bounds, Kind, Place, Tip
+from shardline.core.planning.tips import Answer, Kind, Place, Tip
 from shardline.core.planning.turns import Turns
 from shardline.core.positions import LATEST, TRIM_HORIZON, After, Position, ShardEnd
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from shardline.core.planning.limits import Settings
+    from shardline.core.planning.limits import Bounds, Settings
     from shardline.core.shards import Shard
     from shardline.errors import ShardlineError
 
 _IDLE_REFRESH: Final = timedelta(hours=1)
 """An idle query writes down this often that nothing unread was there."""
+
+_GATHER_SECONDS: Final = 0.15
+"""How long a plan that has records waits for other shards, so that a batch holds all of them."""
 
 _EVENTS_KEPT: Final = 1_000
 
@@ -158,7 +155,7 @@ class Planner:
         committed = question.asked.committed
         if self._found_since is None and any(tip.found for tip in self._tips.values()):
             self._found_since = now
-        # "Latest" must be written down before anything can go wrong: its batch waits for nothing.
+        # The batch that writes down what "latest" means waits for nothing.
         pins = committed.created_at is None and committed.start == LATEST
         if not pins and self._gathers(now):
             return None
@@ -385,7 +382,7 @@ class Planner:
         """Return true if a plan a little later would hold much more."""
         waited = now - self._question.at if self._question is not None else 0.0
         under_way = self._schedule.of(self._tips)
-        if self._found_since is not None and now - self._found_since < GATHER_SECONDS:
+        if self._found_since is not None and now - self._found_since < _GATHER_SECONDS:
             return bool(under_way)
         time = self.clock.time(now)
         return any(waited < wait_seconds(self._tips[shard_id], time) for shard_id in under_way)
@@ -492,14 +489,10 @@ class Planner:
             return
         if query.kind is Kind.BOOKMARK and not self._idle:
             query = replace(query, kind=Kind.SET_BOOKMARK)  # a later one, for the next plan
-        runs = not self._idle
+        runs, shards = not self._idle, len(self._tips)
+        is_read = runs and self.carried.get(shard_id, ()) is None
         delay = query_delay(
-            tip,
-            query,
-            runs=runs,
-            is_read=runs and self.carried.get(shard_id, ()) is None,
-            bookmark=has_bookmark,
-            shards=len(self._tips),
+            tip, query, runs=runs, is_read=is_read, bookmark=has_bookmark, shards=shards
         )
         if not self._schedule.postpone(shard_id, delay, now):
             self._schedule.begin(shard_id)

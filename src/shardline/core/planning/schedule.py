@@ -36,9 +36,6 @@ the task; at a tip, what is read when the batch is done is newer."""
 _BOOKMARK_SECONDS: Final = 0.4
 """A bookmark is replaced when it is older than this, so that ends lie near the tip."""
 
-GATHER_SECONDS: Final = 0.15
-"""How long a plan that has records waits for other shards, so that a batch holds all of them."""
-
 _FAR_SECONDS: Final = 0.3
 """How long a plan waits for the end of a range that lies far behind."""
 

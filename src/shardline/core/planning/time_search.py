@@ -11,7 +11,8 @@ from shardline.core.silence import SILENCE
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from shardline.core.planning.tips import Answer, Bounds, Place, Query
+    from shardline.core.planning.limits import Bounds
+    from shardline.core.planning.tips import Answer, Place, Query
 
 _BEFORE_NOW: Final = timedelta(seconds=1)
 

@@ -20,6 +20,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 from shardline.core.gaps import as_of_after_page
+from shardline.core.planning.limits import BYTES_PER_SECOND, RECORDS_PER_SECOND
 from shardline.core.planning.time_search import TimeSearch
 from shardline.core.positions import SHARD_END, After, Position, ShardEnd
 from shardline.core.silence import WHOLE_MINUTE
@@ -27,12 +28,10 @@ from shardline.core.silence import WHOLE_MINUTE
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from shardline.core.planning.limits import Bounds
+
 NEAR: Final = timedelta(seconds=5)
 """Closer to the present than this, a shard counts as near its tip."""
-
-RECORDS_PER_SECOND: Final = 1_000
-BYTES_PER_SECOND: Final = 1024 * 1024
-"""What a shard takes at most: a window of time bounds the records in it, and their bytes."""
 
 SAMPLE_RECORDS: Final = 20
 """How many records the first read in an unknown shard asks for: a few kilobytes."""
@@ -133,35 +132,6 @@ class Place:
     as_of: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What limits the next range of a shard, and what is known of the shard."""
-
-    now: datetime
-    """The service's time, or a little less."""
-    finds_times: bool
-    closed: bool
-    """A listing shows the shard closed."""
-    max_records: int | None = None
-    max_bytes: int | None = None
-    until: datetime | None = None
-    inline_bytes: int = 0
-    """How much of the range may travel with the task; 0: nothing need."""
-
-    @property
-    def window(self) -> timedelta | None:
-        """How long a range may be in time, so that it cannot exceed the limits; None: any."""
-        seconds = [
-            (limit - 1) / rate
-            for limit, rate in (
-                (self.max_records, RECORDS_PER_SECOND),
-                (self.max_bytes, BYTES_PER_SECOND),
-            )
-            if limit is not None
-        ]
-        return timedelta(seconds=min(seconds)) if seconds else None
-
-
 @dataclass
 class Tip:
     """The search for the end of one shard's next range. Losing it costs calls, never records."""
@@ -192,6 +162,8 @@ class Tip:
     """How many ranges were found by time since records were read."""
     at_tip: bool = False
     """The last answer said that nothing lies after `reached`, as far as that counts."""
+    rest: tuple[Answer, Bounds] | None = None
+    """What lies between `reached`, which was found by time, and the tip: the next range."""
     search: TimeSearch = field(default_factory=TimeSearch)
 
     def __post_init__(self) -> None:
@@ -239,8 +211,12 @@ class Tip:
                 )
             if self._window_is_full(bounds):
                 return None
-        if self.count is None and bounds.finds_times and bounds.until is None:
-            return None  # the same: in this range it would be read twice
+        if self._ends_by_time(bounds):
+            if self.rest is not None or not self.search.is_bounded:
+                return None
+            # Read the rest now: soon the tasks have used up the quota of the shard.
+            after = Tip(self.shard_id, self.reached, record_bytes=self.record_bytes)
+            return after._forward(bounds, INLINE_RECORDS)
         if lag <= NEAR and self._may_travel(bounds):
             return self._forward(bounds, INLINE_RECORDS)
         unknown = bounds.finds_times and self.count is not None and not self.records_per_second
@@ -262,6 +238,8 @@ class Tip:
             return  # the search has moved on meanwhile
         self.search.again = None
         match answer.query.kind:
+            case Kind.FORWARD if self._ends_by_time(bounds):
+                self._read_rest(answer, bounds)
             case Kind.FORWARD:
                 self._read_forward(answer, bounds)
             case Kind.TIME:
@@ -298,6 +276,9 @@ class Tip:
         self.count, self.count_bytes, self.cut = 0, 0, False
         self.inline, self.carries = [], True
         self.search = self.search.after(self.base.as_of)
+        rest, self.rest = self.rest, None
+        if rest is not None:
+            self.answered(*rest)
         return taken
 
     # --- answers ------------------------------------------------------------------------------
@@ -320,11 +301,18 @@ class Tip:
         self._note_end(answer, bounds)
         if self.at_tip:
             self.busy = False
-        elif self._is_inline_full(bounds) or (full and not self.carries):
+        elif self._is_inline_full(bounds) or ((full or self.cut) and not self.carries):
             self.cut |= self.carries  # what was read travels, and nothing else
             self.busy = bounds.now - self.reached.as_of <= NEAR
         elif not answer.rows and not answer.ended:
             self.search.again = answer.query if answer.behind_ms is not None else None
+
+    def _read_rest(self, answer: Answer, bounds: Bounds) -> None:
+        """Keep what lies after a range that was found by time, if it is all that there is."""
+        if answer.at_tip or answer.ended:
+            self.rest = (answer, bounds)
+        else:
+            self._extend(answer)  # more than a shard takes in so little time: tasks read it again
 
     def _read_one(self, answer: Answer, bounds: Bounds) -> None:
         if answer.rows:
@@ -431,6 +419,10 @@ class Tip:
             max_bytes=None if max_bytes is None else max(0, max_bytes - self.count_bytes),
             at_least=0 if self.found else 1,
         )
+
+    def _ends_by_time(self, bounds: Bounds) -> bool:
+        """Return true if the range was found by time, and need not reach a target."""
+        return self.count is None and bounds.finds_times and bounds.until is None
 
     def _may_travel(self, bounds: Bounds) -> bool:
         """Return true if the range is to hold no more than may travel, if that is all there is."""

@@ -13,11 +13,12 @@ from shardline.core.gaps import Evidence
 from shardline.core.lineage import trace
 from shardline.core.offsets import Offset, Range
 from shardline.core.planning.events import Refused
+from shardline.core.planning.limits import Bounds
 from shardline.core.planning.schedule import POLL_SECONDS, SILENT_POLL_SECONDS
 from shardline.core.planning.service_clock import ServiceClock
 from shardline.core.planning.state import state_after
 from shardline.core.planning.stream_view import StreamView
-from shardline.core.planning.tips import Answer, Bounds, Kind, Tip
+from shardline.core.planning.tips import Answer, Kind, Tip
 from shardline.core.positions import LATEST, TRIM_HORIZON, AtTime
 from shardline.core.silence import BOUND_TEXT
 from shardline.errors import ConfigurationError, GapError, ShardNotFound

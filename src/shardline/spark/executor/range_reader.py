@@ -257,11 +257,10 @@ def _left_records(records: pa.RecordBatch, item: ShardRange) -> int:
     first, last = times[0].as_py(), times[records.num_rows - 1].as_py()
     if ends is None or not isinstance(item.range.upto, After):
         return FULL_PAGE_RECORDS
-    most = _most_records(ends - last)
     if last <= first:
-        return most
+        return _most_records(ends - last)
     left = records.num_rows * ((ends - last) / (last - first))
-    return max(_SPARE_RECORDS, min(most, int(left * 1.1) + _SPARE_RECORDS))
+    return max(_SPARE_RECORDS, min(FULL_PAGE_RECORDS, int(left * 1.1) + _SPARE_RECORDS))
 
 
 def _most_records(span: timedelta) -> int:

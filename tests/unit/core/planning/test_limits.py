@@ -10,7 +10,7 @@ import pytest
 from shardline.core.planning.limits import Settings
 
 if TYPE_CHECKING:
-    from shardline.core.planning.tips import Bounds
+    from shardline.core.planning.limits import Bounds
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 

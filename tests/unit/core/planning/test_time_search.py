@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from shardline.core.planning.limits import Bounds
 from shardline.core.planning.time_search import TimeSearch
-from shardline.core.planning.tips import Answer, Bounds, Kind, Place, Query
+from shardline.core.planning.tips import Answer, Kind, Place, Query
 from shardline.core.positions import TRIM_HORIZON
 from shardline.core.silence import SILENCE
 

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shardline.core.planning.tips import Answer, Bounds, Kind, Place, Query, Tip
+from shardline.core.planning.limits import Bounds
+from shardline.core.planning.tips import Answer, Kind, Place, Query, Tip
 from shardline.core.positions import SHARD_END, TRIM_HORIZON, After
 from shardline.core.shards import SequenceNumber
 from shardline.core.silence import SILENCE
@@ -85,6 +86,57 @@ def test_near_a_busy_tip_one_record_after_a_bookmark_is_the_end() -> None:
     assert (query.kind, query.max_records) == (Kind.BOOKMARK, 1)
     tip.answered(answer(query, 500), limits)
     assert tip.take()[1:] == (Place(record(500), NOON), None)
+
+
+def test_a_busy_tip_of_which_little_can_have_arrived_is_read() -> None:
+    limits = bounds()
+    tip = busy_tip(limits)
+    soon = bounds(now=NOON - SECOND * 0.95)
+    assert asked(tip, soon, bookmark=True).kind is Kind.FORWARD
+
+
+def test_a_tip_with_records_too_big_to_travel_is_left_to_bookmarks() -> None:
+    limits = bounds()
+    tip = tip_at(SECOND)
+    big = {"size_bytes": 200_000, "cut": True, "behind_ms": 900}
+    tip.answered(answer(asked(tip, limits), 11, **big), limits)
+    assert tip.take()[2] is None
+    assert asked(tip, limits, bookmark=True).kind is Kind.BOOKMARK
+
+
+def test_no_more_is_read_than_may_travel() -> None:
+    limits = bounds(inline_bytes=50_000)
+    tip = tip_at(SECOND)
+    assert asked(tip, limits).max_records == 50
+    assert asked(tip, limits).max_bytes == 50_000
+    tip.record_bytes = 100.0
+    assert asked(tip, limits).max_records == 500
+
+
+def test_the_rest_after_a_range_found_by_time_travels_with_the_next_batch() -> None:
+    tip, limits = tip_at(HOUR), bounds()
+    tip.answered(answer(asked(tip, limits)), limits)
+    tip.answered(answer(asked(tip, limits), 900, NOON - HOUR / 2), limits)
+    while (query := asked(tip, limits)).kind is Kind.TIME:
+        tip.answered(answer(query), limits)
+    tip.answered(answer(query, 950, NOON - HOUR / 2, records="rest"), limits)
+    assert tip.next_query(limits, bookmark=False) is None
+    assert tip.take()[1:] == (Place(record(900), NOON - HOUR / 2), None)
+    assert tip.at_tip
+    start, end, inline = tip.take()
+    assert (start, end.position, inline) == (record(900), record(950), ("rest",))
+
+
+def test_more_than_may_travel_after_a_range_found_by_time_is_left_to_the_tasks() -> None:
+    tip, limits = tip_at(HOUR), bounds()
+    tip.answered(answer(asked(tip, limits)), limits)
+    tip.answered(answer(asked(tip, limits), 900, NOON - HOUR / 2), limits)
+    while (query := asked(tip, limits)).kind is Kind.TIME:
+        tip.answered(answer(query), limits)
+    tip.answered(answer(query, 950, NOON - HOUR / 2, behind_ms=1_000, records="page"), limits)
+    assert tip.reached.position == record(950)
+    assert asked(tip, limits).after == record(950)
+    assert tip.take()[2] is None
 
 
 def test_an_empty_bookmark_says_nothing_about_what_lies_before_it() -> None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from shardline.core.offsets import Offset, Range
+from shardline.core.planning.limits import INLINE_BYTES
 from shardline.core.positions import SHARD_END, TRIM_HORIZON, After
 from shardline.core.shards import SequenceNumber
 from shardline.services.steps import run
@@ -37,6 +38,13 @@ def test_records_that_travel_need_one_task() -> None:
     assert [len(task) for task in tasks(ranges(20, b""), None, 4)] == [20]
     mixed = tasks([*ranges(3, b""), *ranges(2)], None, 2)
     assert [len(task) for task in mixed] == [4, 1]
+
+
+def test_a_task_carries_no_more_than_spark_accepts_without_a_warning() -> None:
+    half = b"x" * (INLINE_BYTES // 2)
+    assert [len(task) for task in tasks(ranges(5, half), None, 4)] == [2, 2, 1]
+    mixed = tasks([*ranges(3, half), *ranges(1)], None, 2)
+    assert [len(task) for task in mixed] == [3, 1]
 
 
 def test_every_range_is_read_once_and_whole() -> None:
