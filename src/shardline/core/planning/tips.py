@@ -224,7 +224,9 @@ class Tip:
 
     def settle(self, bounds: Bounds) -> None:
         """End the shard without a query, if it is closed and its rest is within the bounds."""
-        if not bounds.closed or bounds.until is not None or isinstance(self.reached, ShardEnd):
+        if not bounds.closed or bounds.until is not None:
+            return
+        if isinstance(self.reached.position, ShardEnd):
             return
         if not isinstance(self.base.position, After) and self.begins is None:
             return  # the range must name its first record

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -98,7 +99,7 @@ def test_a_busy_tip_of_which_little_can_have_arrived_is_read() -> None:
 def test_a_tip_with_records_too_big_to_travel_is_left_to_bookmarks() -> None:
     limits = bounds()
     tip = tip_at(SECOND)
-    big = {"size_bytes": 200_000, "cut": True, "behind_ms": 900}
+    big: dict[str, Any] = {"size_bytes": 200_000, "cut": True, "behind_ms": 900}
     tip.answered(answer(asked(tip, limits), 11, **big), limits)
     assert tip.take()[2] is None
     assert asked(tip, limits, bookmark=True).kind is Kind.BOOKMARK
