@@ -346,7 +346,7 @@ class Tip:
     def _measure(self, answer: Answer) -> None:
         """Note how close the records of a page lie."""
         self.windows = 0
-        self.record_bytes = answer.size_bytes / answer.rows
+        self.record_bytes = max(1.0, answer.size_bytes / answer.rows)
         if answer.first_at is not None and answer.last_at is not None:
             seconds = (answer.last_at - answer.first_at).total_seconds()
             self.records_per_second = answer.rows / seconds if seconds > 0 else None

@@ -35,6 +35,8 @@ PARENT = Shard("a", (), WHOLE, SequenceNumber("1"))
 CLOSED = replace(PARENT, last=SequenceNumber("9"))
 CHILD = Shard("b", ("a",), WHOLE, SequenceNumber("10"))
 START = Offset(TRIM_HORIZON)
+WAITED = 10.0
+"""When the first batch waits for records no longer."""
 DESCRIBED = Described("s", "arn:s", BORN, timedelta(hours=24), NOON)
 
 
@@ -69,15 +71,15 @@ def records(query: Query, *numbers: int) -> Answer:
 
 def committed_start(made: Planner) -> Offset:
     """Commit the first batch, which only writes down the start, and ask for the next."""
-    first = made.offer(0.0)
+    first = made.offer(WAITED)
     assert first is not None
-    made.handle(Asked(first, 1000), 0.0)
+    made.handle(Asked(first, 1000), WAITED)
     return first
 
 
 def test_the_first_batch_only_writes_down_where_the_query_starts() -> None:
     made, _ = planner(PARENT)
-    first = made.offer(0.0)
+    first = made.offer(WAITED)
     assert first is not None
     assert first.created_at == BORN
     assert first.ranges == {"a": Range(TRIM_HORIZON, TRIM_HORIZON, BORN)}
@@ -87,9 +89,9 @@ def test_a_plan_ends_at_a_record_that_was_seen_and_carries_it() -> None:
     made, (query,) = planner(PARENT)
     assert isinstance(query, Query)
     committed_start(made)
-    assert made.offer(0.0) is None
-    made.handle(records(query, 3, 4), 0.0)
-    planned = made.offer(0.0)
+    assert made.offer(WAITED) is None
+    made.handle(records(query, 3, 4), WAITED)
+    planned = made.offer(WAITED)
     assert planned is not None
     assert planned.ranges["a"].after == After(SequenceNumber("3"), -1)
     assert planned.ranges["a"].upto == place(4)
@@ -100,13 +102,13 @@ def test_who_asks_twice_gets_the_same_plan() -> None:
     made, (query,) = planner(PARENT)
     assert isinstance(query, Query)
     first = committed_start(made)
-    made.handle(records(query, 3), 0.0)
-    planned = made.offer(0.0)
-    for instruction in made.handle(Asked(first, 1000), 0.5):
+    made.handle(records(query, 3), WAITED)
+    planned = made.offer(WAITED)
+    for instruction in made.handle(Asked(first, 1000), WAITED + 0.5):
         if isinstance(instruction, Query):
-            made.handle(records(instruction, 5), 0.5)
+            made.handle(records(instruction, 5), WAITED + 0.5)
     assert planned is not None
-    assert made.offer(0.5) == planned
+    assert made.offer(WAITED + 0.5) == planned
 
 
 @pytest.mark.req("O-03")
@@ -115,13 +117,13 @@ def test_a_child_is_not_asked_about_before_its_parents_end_is_committed() -> Non
     assert isinstance(query, Query)
     assert query.shard_id == "a"
     first = committed_start(made)
-    asked = made.handle(replace(records(query, 3), behind_ms=None, ended=True), 0.0)
+    asked = made.handle(replace(records(query, 3), behind_ms=None, ended=True), WAITED)
     assert not [each for each in asked if isinstance(each, Query)]
-    planned = made.offer(0.0)
+    planned = made.offer(WAITED)
     assert planned is not None
     assert planned.ranges["a"].upto == SHARD_END
-    assert not made.handle(Asked(first, 1000), 0.1), "it is planned, and not committed"
-    (child,) = made.handle(Asked(planned, 1000), 0.2)
+    assert not made.handle(Asked(first, 1000), WAITED + 0.1), "it is planned, and not committed"
+    (child,) = made.handle(Asked(planned, 1000), WAITED + 0.2)
     assert isinstance(child, Query)
     assert (child.shard_id, child.after) == ("b", TRIM_HORIZON)
 
@@ -130,12 +132,12 @@ def test_a_prepared_plan_is_dropped_if_another_offset_was_committed() -> None:
     made, (query,) = planner(PARENT)
     assert isinstance(query, Query)
     first = committed_start(made)
-    made.handle(records(query, 3), 0.0)
-    assert made.offer(0.0) is not None
+    made.handle(records(query, 3), WAITED)
+    assert made.offer(WAITED) is not None
     other = replace(first, ranges={"a": Range(place(7), place(7), NOON)})
-    (again,) = (i for i in made.handle(Asked(other, 1000), 0.5) if isinstance(i, Query))
+    (again,) = (i for i in made.handle(Asked(other, 1000), WAITED + 0.5) if isinstance(i, Query))
     assert again.after == place(7)
-    assert made.offer(0.5) is None
+    assert made.offer(WAITED + 0.5) is None
 
 
 @pytest.mark.case("L-18")
@@ -150,9 +152,9 @@ def test_a_young_shard_that_is_not_found_is_asked_about_again() -> None:
     made, (query,) = planner(PARENT)
     assert isinstance(query, Query)
     committed_start(made)
-    made.handle(Refused(query, Evidence.GONE), 0.0)
-    assert made.handle(Listed((PARENT,)), 0.6) == (query,)
-    assert made.offer(0.6) is None
+    made.handle(Refused(query, Evidence.GONE), WAITED)
+    assert made.handle(Listed((PARENT,)), WAITED + 0.6) == (query,)
+    assert made.offer(WAITED + 0.6) is None
 
 
 @pytest.mark.req("K-02")
@@ -177,9 +179,9 @@ def test_a_listing_is_made_every_few_seconds_and_a_late_answer_moves_nothing() -
     assert made.wake_at is not None
     assert 0.0 < made.wake_at <= 5.0
     committed_start(made)
-    made.handle(records(query, 3), 0.0)
-    made.handle(records(query, 3), 0.0)  # of a search that has moved on
-    planned = made.offer(0.0)
+    made.handle(records(query, 3), WAITED)
+    made.handle(records(query, 3), WAITED)  # of a search that has moved on
+    planned = made.offer(WAITED)
     assert planned is not None
     assert planned.ranges["a"].upto == place(3)
 
@@ -188,12 +190,12 @@ def test_the_log_of_events_replays() -> None:
     made, (query,) = planner(CLOSED, CHILD)
     assert isinstance(query, Query)
     committed_start(made)
-    made.handle(replace(records(query, 3), behind_ms=None, ended=True), 0.0)
+    made.handle(replace(records(query, 3), behind_ms=None, ended=True), WAITED)
     log: list[tuple[float, Event]] = list(made.events)
     again = Planner(made.settings)
     offers = []
     for now, event in log:
         again.handle(event, now)
         offers.append(again.offer(now))
-    assert offers[-1] == made.offer(0.0)
+    assert offers[-1] == made.offer(WAITED)
     assert offers[-1] is not None
