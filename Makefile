@@ -66,7 +66,7 @@ simulate: .venv/.shardline ## replay one simulated run: make simulate SEED=7
 	@$(BIN)/python -m tests.simulation $(SEED)
 
 mutants: .venv/.shardline ## put known bugs in, one by one; each must be caught
-	@$(BIN)/python tools/planted_bugs.py | tee .venv/planted-bugs
+	@$(BIN)/python -m tools.planted_bugs | tee .venv/planted-bugs
 	@$(BIN)/python -m tests.simulation.mutants --also .venv/planted-bugs --record .venv/mutants --write docs/proof.md
 
 attack: setup ## judge every row of real lease tables under kills, stops, cuts and silence: 100,000 operations each

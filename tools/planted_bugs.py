@@ -419,10 +419,10 @@ def main(words: list[str]) -> int:
         for bug in (*BUGS, *(PlantedBug(*guard) for guard in GUARDS))
         if not words or any(word in f"{bug.ids} {bug.what} {bug.path}" for word in words)
     ]
-    tests = sorted({test for bug in bugs for test in bug.test.split()})
-    if not _passes(tests, ROOT / "src"):
-        sys.stdout.write("these tests fail without any bug: " + " ".join(tests) + "\n")
-        return 1
+    for test in sorted({bug.test for bug in bugs}):  # each with options of its own
+        if not _passes(test.split(), ROOT / "src"):
+            sys.stdout.write(f"this fails without any bug: {test}\n")
+            return 1
     missed = [bug for bug in bugs if not _is_caught(bug)]
     sys.stdout.write(f"{len(bugs) - len(missed)} of {len(bugs)} planted bugs caught\n")
     return 1 if missed else 0
