@@ -328,10 +328,19 @@ class Planner:
             del self._tips[shard_id]
         for shard_id in self._readable(state):
             place = state.places[shard_id]
+            if self._is_planned_beyond(shard_id, place.position):
+                continue  # its next place is known when that batch is committed
             if shard_id not in self._tips and place.position != LATEST:
                 self._tips[shard_id] = Tip(shard_id, place)
         for shard_id in state.lineage.gaps:
             self._weigh(shard_id, Evidence.GONE, now)
+
+    def _is_planned_beyond(self, shard_id: str, position: Position) -> bool:
+        """Return true if a batch that is not committed yet moves a shard from its place."""
+        if self._idle or self.offered is None:
+            return False
+        planned = self.offered.ranges.get(shard_id)
+        return planned is not None and planned.upto != position
 
     def _set_target(self, now: float) -> None:
         if not self._target_wanted or self._target is not None or not self._stream.whole:

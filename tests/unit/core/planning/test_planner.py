@@ -44,9 +44,11 @@ def place(number: int) -> After:
     return After(SequenceNumber(str(number)))
 
 
-def planner(*listed: Shard, committed: Offset = START) -> tuple[Planner, list[Instruction]]:
+def planner(
+    *listed: Shard, committed: Offset = START, fails: bool = True
+) -> tuple[Planner, list[Instruction]]:
     """Return a planner that was asked for a batch, and what it wants after a listing."""
-    made = Planner(Settings(finds_times=True))
+    made = Planner(Settings(finds_times=True, fail_on_data_loss=fails))
     assert set(made.handle(Asked(committed, 1000), 0.0)) == {List(), Describe()}
     assert made.offer(0.0) is None
     assert made.waits(0.0)
@@ -199,3 +201,19 @@ def test_the_log_of_events_replays() -> None:
         offers.append(again.offer(now))
     assert offers[-1] == made.offer(WAITED)
     assert offers[-1] is not None
+
+
+def test_a_gap_after_a_planned_batch_does_not_move_its_end_back() -> None:
+    begun = Offset(TRIM_HORIZON, BORN, {"a": Range(place(2), place(2), NOON)}, stream="arn:s")
+    made, (query,) = planner(PARENT, committed=begun, fails=False)
+    assert isinstance(query, Query)
+    made.handle(records(query, 3, 4), 0.0)
+    planned = made.offer(0.0)
+    assert planned is not None
+    later = 25 * 3600.0
+    made.handle(Refused(replace(query, after=place(4)), Evidence.TRIMMED), later)
+    made.handle(Asked(planned, 1000), later)
+    following = made.offer(later)
+    assert following is not None
+    assert [gap.after for gap in following.gaps] == [place(4)]
+    assert following.ranges["a"].upto == TRIM_HORIZON
