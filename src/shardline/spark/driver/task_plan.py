@@ -82,7 +82,8 @@ def confirm(
             continue
         gap = None
         if evidence is not Evidence.KEPT:
-            since = _as_of_start(committed, shard_id) or now - retention
+            # A first batch may hold records: then they are no older than the stream.
+            since = _as_of_start(committed, shard_id) or planned.created_at or now - retention
             gap = gap_at(shard_id, item.after, since, now=now, retention=retention, reason=AGED)
             if fail_on_data_loss:
                 raise gap_error(gap)

@@ -75,3 +75,25 @@ def test_the_end_of_an_empty_shard_that_is_gone_meanwhile_is_no_gap() -> None:
         )
         assert len(confirmed.ranges) == ranges
         assert confirmed.gaps == ()
+
+
+@pytest.mark.req("K-02")
+def test_the_gap_of_a_first_batch_covers_all_that_it_held() -> None:
+    twin = KinesisTwin(1)
+    born = twin.clock.now()
+    put = twin.put("key", b"data")
+    planned = Offset(
+        TRIM_HORIZON,
+        born,
+        {put.shard_id: Range(After(put.sequence, -1), After(put.sequence), born)},
+    )
+    twin.clock.advance(30 * 3600)
+    confirmed = confirm(
+        twin,
+        Orders(twin, lambda: 0.0),
+        Offset(TRIM_HORIZON),
+        planned,
+        fail_on_data_loss=False,
+        run_all=lambda steps: [run(one) for one in steps],
+    )
+    assert [gap.since for gap in confirmed.gaps] == [born]
