@@ -13,3 +13,8 @@ from tests.property.source_histories import live
 def test_random_lives_keep_every_promise(first: int) -> None:
     for seed in range(first, first + 10):
         assert live(seed).failure is None, f"seed {seed}"
+
+
+@pytest.mark.parametrize("seed", [1203, 2010, 434878578288])
+def test_lives_that_once_broke_a_promise_keep_it(seed: int) -> None:
+    assert live(seed).failure is None

@@ -8,7 +8,7 @@ from datetime import timedelta
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
-from shardline.core.gaps import MARGIN, Evidence, Gap, Verdict, gap_at, judge
+from shardline.core.gaps import MARGIN, Evidence, Gap, Verdict, gap_at, judge, may_have_expired
 from shardline.core.planning.events import Check, Checked
 from shardline.core.planning.limits import INLINE_BYTES
 from shardline.core.planning.loss import AGED, gap_error
@@ -48,7 +48,13 @@ def fresh_ranges(
 ) -> tuple[ShardRange, ...]:
     """Return the ranges of a batch that was planned just now, with their inline records."""
     return tuple(
-        _travelling(shard_id, item, committed, retention, inline.get(shard_id))
+        _travelling(
+            shard_id,
+            item,
+            _begins_at(committed, planned, shard_id),
+            retention,
+            inline.get(shard_id),
+        )
         for shard_id, item in sorted(planned.ranges.items())
         if not item.empty
     )
@@ -73,24 +79,30 @@ def confirm(
     described = service.describe()
     retention = timedelta(seconds=described.retention_seconds)
     now = described.service_time or read_time(service)
+    begins = {k: _begins_at(committed, planned, k) for k in full}
     found = run_all(
-        [_check_steps(orders, committed, now, retention, item) for item in full.items()]
+        [_check_steps(orders, k, item, begins[k], now, retention) for k, item in full.items()]
     )
     ranges, gaps = [], []
     for (shard_id, item), evidence in zip(full.items(), found, strict=True):
         if evidence is None:
             continue
-        gap = None
+        since, gap = begins[shard_id], None
         if evidence is not Evidence.KEPT:
-            # A first batch may hold records: then they are no older than the stream.
-            since = _as_of_start(committed, shard_id) or planned.created_at or now - retention
-            gap = gap_at(shard_id, item.after, since, now=now, retention=retention, reason=AGED)
+            gap = gap_at(
+                shard_id,
+                item.after,
+                since or now - retention,
+                now=now,
+                retention=retention,
+                reason=AGED,
+            )
             if fail_on_data_loss:
                 raise gap_error(gap)
             gaps.append(gap)
         if evidence is not Evidence.GONE:
             ranges.append(
-                _travelling(shard_id, item, committed, retention, None, has_gap=gap is not None)
+                _travelling(shard_id, item, since, retention, None, has_gap=gap is not None)
             )
     return Confirmed(tuple(ranges), tuple(gaps))
 
@@ -137,14 +149,13 @@ def task_count(shards: int, shards_per_task: int | None, cores: int) -> int:
 
 def _check_steps(
     orders: Orders,
-    committed: Offset,
+    shard_id: str,
+    planned: Range,
+    since: datetime | None,
     now: datetime,
     retention: timedelta,
-    item: tuple[str, Range],
 ) -> Steps[Evidence | None]:
     """Ask, if its age makes that doubtful, whether a range is still kept; None: leave it out."""
-    shard_id, planned = item
-    since = _as_of_start(committed, shard_id)
     if since is not None:
         verdict = judge(planned.after, since, now=now, retention=retention)
         if verdict is Verdict.SAFE:
@@ -154,19 +165,22 @@ def _check_steps(
         checked = yield from orders.carry_out(Check(shard_id, None))
         kept = isinstance(checked, Checked) and checked.evidence is Evidence.KEPT
         return Evidence.KEPT if kept else None
-    return (yield from orders.kept(shard_id, planned.after))
+    evidence = yield from orders.kept(shard_id, planned.after)
+    ends_at = planned.as_of
+    young = ends_at and not may_have_expired(ends_at, now=now, retention=retention)
+    # A shard with a young record cannot be gone: the answer was stale, and a task asks again.
+    return Evidence.KEPT if evidence is Evidence.GONE and young else evidence
 
 
 def _travelling(
     shard_id: str,
     item: Range,
-    committed: Offset,
+    since: datetime | None,
     retention: timedelta,
     inline: tuple[Any, ...] | None,
     *,
     has_gap: bool = False,
 ) -> ShardRange:
-    since = _as_of_start(committed, shard_id)
     return ShardRange(
         shard_id,
         item,
@@ -177,7 +191,10 @@ def _travelling(
     )
 
 
-def _as_of_start(committed: Offset, shard_id: str) -> datetime | None:
-    """Return the time before which nothing in the shard's next range can have arrived."""
+def _begins_at(committed: Offset, planned: Offset, shard_id: str) -> datetime | None:
+    """Return the time before which nothing in the shard's next range can have arrived.
+
+    Where nothing is committed of the shard, that is when the stream was made.
+    """
     before = committed.ranges.get(shard_id)
-    return None if before is None else before.as_of
+    return (before.as_of if before is not None else None) or planned.created_at
