@@ -81,7 +81,8 @@ def _tests(bug: Bug) -> tuple[str, str] | None:
         found = first_failure(files_of(bug.case))
     if found and first_failure([found]):
         raise AssertionError(f"{found} fails without any bug")
-    return (f"`{found}`", "a test fails") if found else None
+    file, _, test = found.rpartition("/")[2].partition("::")
+    return (f"`{file}`: `{test}`", "a test fails") if found else None
 
 
 def files_of(case: str) -> list[str]:
