@@ -39,6 +39,7 @@ class SimTable(MemoryLeaseTable):
         self._old_beats: dict[Space, tuple[Heartbeat, ...]] = {}
         self._highest_epoch: dict[tuple[str, str, str], int] = {}
         self._deleted: dict[tuple[str, str, str], LeaseRow] = {}
+        self._last_owner: dict[str, str] = {}
         self._begun: set[str] = set()
         """The streams on which the app has begun."""
         self.now: Callable[[], float] = lambda: 0.0
@@ -90,6 +91,9 @@ class SimTable(MemoryLeaseTable):
         if new.epoch < highest:
             raise TableBroken(f"the epoch of {new.shard_id} fell from {highest} to {new.epoch}")
         self._highest_epoch[key] = new.epoch
+        if new.lease_owner is not None:
+            stream = self._streams[new.stream_name]
+            self._last_owner[stream.named_at(new.shard_id, new.stream_created_at)] = new.lease_owner
         if new.epoch > highest:
             self.taken_at[key[1:]] = self.now()
             self.created_at[(*key[1:], new.epoch)] = new.stream_created_at
@@ -111,7 +115,7 @@ class SimTable(MemoryLeaseTable):
         if new.gap != old.gap:
             self.on_gap(new)
         if new.checkpoint != old.checkpoint:
-            self._checkpointed(old, new.checkpoint)
+            self._checkpointed(old, new)
 
     def _made(self, key: tuple[str, str, str], new: LeaseRow) -> None:
         """Judge a row that was deleted and is there again: at an earlier checkpoint?"""
@@ -126,13 +130,18 @@ class SimTable(MemoryLeaseTable):
             stream = self._streams[new.stream_name]
             self._history.add(Rewound(stream.named_at(new.shard_id, new.stream_created_at), after))
         else:
-            self._checkpointed(old, new.checkpoint)
+            self._checkpointed(old, new)
 
-    def _checkpointed(self, old: LeaseRow, checkpoint: Position) -> None:
-        """Record that the owner of a row moved its checkpoint."""
+    def _checkpointed(self, old: LeaseRow, new: LeaseRow) -> None:
+        """Record that the owner of a row moved its checkpoint.
+
+        A shard that expired while nobody had it is ended by anybody, with its gap.
+        """
         name = self._streams[old.stream_name].named_at(old.shard_id, old.stream_created_at)
         owner = old.lease_owner or ""
-        self._history.add(Checkpointed(name, old.epoch, _sequence(checkpoint), owner))
+        if new.completed and new.gap:
+            owner = owner or self._last_owner.get(name, "")
+        self._history.add(Checkpointed(name, old.epoch, _sequence(new.checkpoint), owner))
 
     # --- what somebody does by hand ---------------------------------------------------------
 
