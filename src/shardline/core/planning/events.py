@@ -28,6 +28,16 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
+class Question:
+    """The last question of Spark, as the planner keeps it."""
+
+    asked: Asked
+    at: float
+    again: bool
+    """The same was asked before: Spark polls."""
+
+
+@dataclass(frozen=True, slots=True)
 class TargetSet:
     """The query ends when everything is delivered that has arrived by now."""
 

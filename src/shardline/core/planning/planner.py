@@ -13,7 +13,7 @@ the batch that ends its parents is committed.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,6 +35,7 @@ from shardline.core.planning.events import (
     Listed,
     Pin,
     Pinned,
+    Question,
     Refused,
     TargetSet,
     Told,
@@ -65,16 +66,6 @@ _GATHER_SECONDS: Final = 0.15
 _EVENTS_KEPT: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """What Spark asked last."""
-
-    asked: Asked
-    at: float
-    again: bool
-    """The same was asked before: Spark polls."""
-
-
 class Planner:
     """Plans one query's batches. Not for use by several threads at once."""
 
@@ -91,7 +82,7 @@ class Planner:
         self._schedule: Final = Schedule()
         self._loss: Final = LossPolicy(fails=settings.fail_on_data_loss)
         self._failure: ShardlineError | None = None
-        self._question: _Question | None = None
+        self._question: Question | None = None
         self._held_since: float | None = None
         self._found_since: float | None = None
         self._state: plan_state.PlanState | None = None
@@ -214,7 +205,7 @@ class Planner:
             and before.asked.committed == asked.committed
         )
         at = before.at if again and before is not None else now
-        self._question = _Question(asked, at, again)
+        self._question = Question(asked, at, again)
         if asked.all_available and (not again or self._target is None):
             self._target, self._target_wanted = None, True
         if again:
