@@ -36,9 +36,9 @@ def simulate_pushed(seed: int) -> Outcome:
 
 
 @pytest.mark.req("F-02", "F-04", "F-05", "F-06")
-@pytest.mark.parametrize("first", [0, 6])
+@pytest.mark.parametrize("first", [0, 30])
 def test_every_promise_is_kept_while_shards_are_pushed(first: int) -> None:
-    for seed in range(first, first + 6):
+    for seed in range(first, first + 30):
         outcome = simulate_pushed(seed)
         assert not outcome.failure, f"seed {seed}, pushed: {outcome.failure}"
 
@@ -75,9 +75,9 @@ def test_subscriptions_end_break_are_taken_over_and_refused_or_nothing_is_proved
 
     monkeypatch.setattr(SimSubscription, "_take", counting_take)
     monkeypatch.setattr(PushTwin, "subscribe", counting_subscribe)
-    for seed in range(5):
-        simulate_pushed(seed)
     kinds = {"events", "refused", "SubscriptionBroken", "SubscriptionEnded", "SubscriptionTaken"}
+    for seed in range(60):
+        simulate_pushed(seed)
     assert set(seen) == kinds
     assert seen["events"] > 100
 
