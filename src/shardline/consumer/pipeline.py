@@ -309,6 +309,7 @@ class Pipeline:
             if self._all_processed:
                 yield partial(consumer.shard_ended, shard_id)
                 if not self.stopped:
+                    self._acknowledge(self._gaps.as_of, None)  # its children hold nothing older
                     self._send(ShardProcessed(self.key))
             else:
                 yield partial(consumer.shard_released, shard_id)

@@ -393,6 +393,21 @@ def test_a_quiet_shard_is_no_gap_however_long_it_is_quiet(pushed: bool) -> None:
     assert len(stage.reports(Acknowledged)) > 5  # the quiet ones, so that a restart knows it too
 
 
+@pytest.mark.case("X-15")
+def test_the_end_of_a_quiet_shard_says_up_to_when_nothing_was_there() -> None:
+    stage = Stage()
+    stage.start(stage.shard_ids[0])
+    stage.run(5)
+    stage.twin.clock.advance(timedelta(hours=20).total_seconds())
+    stage.run(5)
+    stage.twin.split(stage.shard_ids[0])
+    stage.run()
+    assert stage.reports(ShardProcessed)
+    last = stage.reports(Acknowledged)[-1]
+    assert last.as_of is not None
+    assert stage.twin.clock.now() - last.as_of < timedelta(minutes=2)
+
+
 def test_memory_is_bounded_for_all_pipelines_together() -> None:
     stage = Stage(shards=4, memory_bytes=20_000, limits=replace(PipelineLimits(), batch_records=10))
     stage.loops.hangs = lambda name, call: "process" in repr(call)
