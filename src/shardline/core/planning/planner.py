@@ -334,17 +334,18 @@ class Planner:
         return planned is not None and planned.upto != position
 
     def _set_target(self, now: float) -> None:
+        time, listed = self.clock.time(now), self._stream.listed
+        if self._target is not None:
+            self._target = self._target.joined(listed, time)
         if not self._target_wanted or self._target is not None or not self._stream.whole:
             return
-        self._target = Target.at(self.clock.time(now), self._stream.listed)
+        self._target = Target.at(time, listed, wants_children=self.settings.finds_times)
         for tip in self._tips.values():
             tip.at_tip = False  # that was said before the target was set
 
     def _readable(self, state: plan_state.PlanState) -> Iterator[str]:
-        for shard in state.lineage.readable:
-            counts = self._target is None or shard.id in self._target.shards
-            if shard.id in state.places and counts:
-                yield shard.id
+        counting = state.places if self._target is None else self._target.shards
+        return (s.id for s in state.lineage.readable if s.id in state.places and s.id in counting)
 
     def _unpinned(self) -> list[str]:
         places = self._state.places if self._state is not None else {}

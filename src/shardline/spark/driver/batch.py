@@ -19,9 +19,9 @@ from shardline.core.planning.service_clock import ServiceClock
 from shardline.core.planning.state import state_after
 from shardline.core.planning.stream_view import StreamView
 from shardline.core.planning.tips import Answer, Kind, Tip
-from shardline.core.positions import LATEST, TRIM_HORIZON, AtTime
+from shardline.core.positions import LATEST, TRIM_HORIZON, AtTime, ShardEnd
 from shardline.core.silence import BOUND_TEXT
-from shardline.errors import ConfigurationError, GapError, ShardNotFound
+from shardline.errors import ConfigurationError, GapError, ServiceError, ShardNotFound
 from shardline.services.clock import boot_seconds
 from shardline.services.steps import Pause
 from shardline.spark.driver.orders import Orders, read_time, whole_ms
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _SHARDS_PER_TASK: Final = 1
+_LISTING_SECONDS: Final = 60.0
+"""How long a listing may be stale."""
 
 
 class ShardedReader(DataSourceReader):
@@ -105,7 +107,37 @@ def plan_once(
     clock: Callable[[], float] = boot_seconds,
     run_all: RunAll = run_together,
 ) -> list[ShardRange]:
-    """Return the range of every shard between the two positions, parents first."""
+    """Return the range of every shard between the two positions, parents first.
+
+    A listing that shows a shard open which has ended is stale, and lacks its children: the plan is
+    made anew from another one.
+    """
+    give_up_at = clock() + _LISTING_SECONDS
+    while True:
+        ranges = _plan_from_listing(service, options, wanted, clock=clock, run_all=run_all)
+        if ranges is not None:
+            return ranges
+        if clock() > give_up_at:
+            raise ServiceError(
+                f"the listing of {service.describe().name} lags behind its shards for "
+                f"{_LISTING_SECONDS:.0f} s: read again in a moment"
+            )
+        run_all([_pause()])
+
+
+def _pause() -> Steps[None]:
+    yield Pause(POLL_SECONDS)
+
+
+def _plan_from_listing(
+    service: StreamService,
+    options: Options,
+    wanted: Wanted,
+    *,
+    clock: Callable[[], float],
+    run_all: RunAll,
+) -> list[ShardRange] | None:
+    """Return the range of every shard of one listing; None if that was stale."""
     listed = service.list_shards()
     if not listed:
         return []
@@ -144,6 +176,8 @@ def plan_once(
     if some_open and not service.finds_times:
         logger.warning("%s. What comes later is not in the result", BOUND_TEXT)
     found = [item for item in run_all(planned) if item is not None]
+    if search.ended_open and service.finds_times:
+        return None
     parents = {shard.id: shard.parents for shard in listed}
     return [
         replace(item, parents=parents[item.shard_id]) for item in with_hash_ranges(found, listed)
@@ -173,6 +207,8 @@ class _Search:
         service_clock: ServiceClock,
         clock: Callable[[], float],
     ) -> None:
+        self.ended_open = False
+        """Whether a shard that was listed as open has ended."""
         self._finds_times = service.finds_times
         self._orders = orders
         self._service_clock = service_clock
@@ -202,6 +238,7 @@ class _Search:
             elif isinstance(event, Refused):
                 self._refuse(event, tip)
                 yield Pause(POLL_SECONDS)
+        self.ended_open |= not closed and isinstance(tip.reached.position, ShardEnd)
         if not tip.found:
             return None
         after, end, _ = tip.take()
