@@ -19,7 +19,7 @@ from shardline.core.planning.service_clock import ServiceClock
 from shardline.core.planning.state import state_after
 from shardline.core.planning.stream_view import StreamView
 from shardline.core.planning.tips import Answer, Kind, Tip
-from shardline.core.positions import LATEST, TRIM_HORIZON, AtTime, ShardEnd
+from shardline.core.positions import LATEST, TRIM_HORIZON, AtTime
 from shardline.core.silence import BOUND_TEXT
 from shardline.errors import ConfigurationError, GapError, ServiceError, ShardNotFound
 from shardline.services.clock import boot_seconds
@@ -232,13 +232,13 @@ class _Search:
             event = yield from self._orders.carry_out(query)
             if isinstance(event, Answer):
                 self._service_clock.told(event.service_time, self._clock())
+                self.ended_open |= event.ended and not closed
                 tip.answered(event, bounds)
                 if not event.rows and query.kind is Kind.FORWARD and event.behind_ms is None:
                     yield Pause(SILENT_POLL_SECONDS)
             elif isinstance(event, Refused):
                 self._refuse(event, tip)
                 yield Pause(POLL_SECONDS)
-        self.ended_open |= not closed and isinstance(tip.reached.position, ShardEnd)
         if not tip.found:
             return None
         after, end, _ = tip.take()
