@@ -69,7 +69,8 @@ class Live:
 
 @pytest.fixture
 def live() -> Iterator[Live]:
-    with Service(strict=True) as service:
+    # Not strict: the page is held against each split at once, and a stale listing lacks it.
+    with Service() as service:
         service.create_stream("orders", 2)
         made = Live(service)
         yield made
