@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shardline.core.fences import Fence
-from shardline.core.lineage import Lineage, trace
+from shardline.core.lineage import Lineage, children_of, trace
 from shardline.core.positions import TRIM_HORIZON
 from shardline.core.promise import PromiseChecker, RecordRef
 from shardline.services.cursor import ShardCursor
@@ -38,13 +38,17 @@ class LineageReader:
         )
 
     def read_once(self) -> bool:
-        """Read a page of every readable shard; False when all of them were at their tip."""
+        """Read a page of every readable shard; False when all of them were at their tip.
+
+        A drained shard without a child is the mark of a stale listing: there is more to read.
+        """
         lineage = self.lineage()
         for shard_id in lineage.undiscovered:
             if not self._service.has_shard(shard_id):
                 self._gone.add(shard_id)
         assert lineage.gaps == ()
-        moved = bool(lineage.undiscovered)
+        listed = [standing.shard for standing in lineage.standings.values() if standing.shard]
+        moved = bool(lineage.undiscovered) or not self.drained <= children_of(listed).keys()
         for shard in lineage.readable:
             cursor = self._cursors.setdefault(
                 shard.id, ShardCursor(self._service, shard.id, TRIM_HORIZON)
