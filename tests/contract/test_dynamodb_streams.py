@@ -88,7 +88,7 @@ def test_pages_have_the_columns_and_never_more_rows_than_asked(table: TableUnder
     page = cursor.read(3)
     while not page.records.num_rows:  # a strict service gives empty pages before records
         page = cursor.read(3)
-    assert page.records.schema == DYNAMODB_COLUMNS == table.service.columns
+    assert page.records.schema == DYNAMODB_COLUMNS
     assert page.records.num_rows == 3
     assert page.behind_ms is None
     [*created] = page.records.column("approximateCreationDateTime").to_pylist()

@@ -104,7 +104,7 @@ def test_pages_have_the_columns_and_never_more_rows_than_asked(kinesis: NewStrea
     stream = kinesis()
     put_numbered(stream, 5)
     page = ShardCursor(stream.service, only_shard(stream), TRIM_HORIZON).read(3)
-    assert page.records.schema == KINESIS_COLUMNS == stream.service.columns
+    assert page.records.schema == KINESIS_COLUMNS
     assert page.records.num_rows <= 3
 
 

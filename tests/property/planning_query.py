@@ -310,7 +310,7 @@ class Query:
     def ranges(self, committed: Offset, planned: Offset) -> tuple[ShardRange, ...]:
         planner = self.planner
         if planned == planner.offered:
-            return fresh_ranges(committed, planned, planner.retention, planner.carried)
+            return fresh_ranges(committed, planned, planner.retention, planner.taken)
         confirmed = confirm(
             self.world.service,
             self.orders,

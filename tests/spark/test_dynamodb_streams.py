@@ -10,15 +10,14 @@ import pytest
 from shardline import Engine, Model, key
 from shardline.core.fences import Fence
 from shardline.core.promise import PromiseChecker, RecordRef
-from shardline.local.service import Service
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
     from shardline.local.dynamodb_streams.changes import Item
+    from shardline.local.service import Service
 
 COLUMNS = [
     "eventID", "eventName", "eventVersion", "keys", "oldImage", "newImage", "sequenceNumber",
@@ -39,14 +38,6 @@ class StoredUser(Model):
 
     id: str = key()
     age: int
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    """Not strict: shards of a table may end without children, so that a run which a stale listing
-    hides children from ends, and leaves them to the next one."""
-    with Service() as started:
-        yield started
 
 
 def load(spark: SparkSession, service: Service, **options: str) -> DataFrame:

@@ -45,16 +45,13 @@ class DynamoDBTwin:
     """The `StreamService` of a table's newest stream at the time of construction."""
 
     finds_times = False
+    empty_page_every = 0
 
     def __init__(self, tables: Tables, table: str) -> None:
         self._tables = tables
         self._clock = tables.clock
         with _translated_errors(StreamNotFound):
             self._arn = tables.find_stream(table, self._clock.now_ms()).arn
-
-    @property
-    def columns(self) -> pa.Schema:
-        return DYNAMODB_COLUMNS
 
     def describe(self) -> StreamDescription:
         stream = self._stream(self._clock.now_ms())
@@ -111,8 +108,9 @@ class DynamoDBTwin:
         self._stream(now_ms)
         with _translated_errors(ShardNotFound), self._tables.lock:
             changes, next_iterator = read_shard(
-                self._tables, iterator, min(max_records, MAX_RECORDS), now_ms
-            )
+                self._tables, iterator, min(max_records, MAX_RECORDS), now_ms,
+                empty_page_every=self.empty_page_every,
+            )  # fmt: skip
         body = b'{"Records":[%b]}' % b",".join(change.body for change in changes)
         return Page(
             records=decode_dynamodb(body).records if changes else _NOTHING,

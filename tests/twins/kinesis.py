@@ -32,13 +32,10 @@ from shardline.local.kinesis.resharding import merge_shards, split_shard
 from shardline.local.refusals import Refusal
 from shardline.services.iterators import iterator_parameters
 from shardline.services.port import Page, StreamDescription
-from shardline.services.wire.columns import KINESIS_COLUMNS
 from shardline.services.wire.kinesis import decode_kinesis
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import pyarrow as pa
 
     from shardline.core.positions import Position
     from shardline.local.kinesis.shards import ShardLog
@@ -126,10 +123,6 @@ class KinesisTwin:
         return self._stream().find_shard(shard_id).children[0].id
 
     # --- the port -----------------------------------------------------------------------------
-
-    @property
-    def columns(self) -> pa.Schema:
-        return KINESIS_COLUMNS
 
     def describe(self) -> StreamDescription:
         with self._calling("DescribeStreamSummary"):

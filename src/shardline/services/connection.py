@@ -10,12 +10,8 @@ from shardline.services.access import Access, make_client
 from shardline.services.addresses import parse_address
 from shardline.services.calls import Calls, Patience
 from shardline.services.cbor_client import WIRES
-from shardline.services.dynamodb_streams import DynamoDBStream
 from shardline.services.fan_out.consumers import check_consumer_name
-from shardline.services.fan_out.push import make_push_client
-from shardline.services.fan_out.stream import FanOutStream
 from shardline.services.kinesis import KinesisStream
-from shardline.services.snapshot_stream import SnapshotStream
 from shardline.services.table_scan import TableScan
 
 if TYPE_CHECKING:
@@ -61,15 +57,22 @@ def connect(
             f"{address}: only a table has a snapshot: write dynamodb://TABLE, or another start"
         )
     if fan_out is not None:
+        from shardline.services.fan_out.push import make_push_client
+        from shardline.services.fan_out.stream import FanOutStream
+
         check_consumer_name(fan_out)
         client, push_client = make_client("kinesis", access), make_push_client(access)
         return FanOutStream(client, push_client, where, fan_out, patience, wire)
     if where.service == "kinesis":
         return KinesisStream(make_client("kinesis", access), where, patience, wire=wire)
+    from shardline.services.dynamodb_streams import DynamoDBStream
+
     client = make_client("dynamodbstreams", access)
     stream = DynamoDBStream(client, where, patience, created_from=created_from)
     if snapshot is None:
         return stream
+    from shardline.services.snapshot_stream import SnapshotStream
+
     scan = connect_table(address, access, snapshot.segments, patience=patience)
     return SnapshotStream(stream, scan, snapshot.units_per_second)
 

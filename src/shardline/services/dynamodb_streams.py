@@ -15,20 +15,16 @@ from shardline.services.listing import list_whole
 from shardline.services.port import Page, StreamDescription
 from shardline.services.presence import StreamPresence
 from shardline.services.service_clock import ServiceClock
-from shardline.services.wire.columns import DYNAMODB_COLUMNS
 from shardline.services.wire.descriptions import (
     decode_dynamodb_stream,
     decode_iterator,
     decode_table_streams,
 )
-from shardline.services.wire.dynamodb import decode_dynamodb
 from shardline.services.wire.handler import answer_in, decode_answers_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
-
-    import pyarrow as pa
 
     from shardline.core.shards import Shard
     from shardline.services.addresses import Address
@@ -38,9 +34,18 @@ if TYPE_CHECKING:
 _MOST_RECORDS: Final = 1_000
 _HORIZON_ATTEMPTS: Final = 5
 _MOST_ITERATORS: Final = 10_000
+
+
+def _decode_records(body: bytes) -> RecordsAnswer:
+    # Arrow and numpy are not needed by who only lists a stream, such as the keeper of leases.
+    from shardline.services.wire.dynamodb import decode_dynamodb
+
+    return decode_dynamodb(body)
+
+
 _DECODERS: Final = {
     "DescribeStream": decode_dynamodb_stream,
-    "GetRecords": decode_dynamodb,
+    "GetRecords": _decode_records,
     "GetShardIterator": decode_iterator,
     "ListStreams": decode_table_streams,
 }
@@ -55,7 +60,6 @@ class DynamoDBStream:
     """
 
     finds_times = False
-    columns: pa.Schema = DYNAMODB_COLUMNS
 
     def __init__(
         self,

@@ -16,19 +16,15 @@ from shardline.services.listing import list_whole
 from shardline.services.port import Page, StreamDescription
 from shardline.services.presence import StreamPresence
 from shardline.services.service_clock import ServiceClock
-from shardline.services.wire.columns import KINESIS_COLUMNS
 from shardline.services.wire.descriptions import (
     decode_iterator,
     decode_kinesis_listing,
     decode_kinesis_stream,
 )
 from shardline.services.wire.handler import answer_in, decode_answers_with
-from shardline.services.wire.kinesis import decode_kinesis
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import pyarrow as pa
 
     from shardline.core.shards import Shard
     from shardline.services.addresses import Address
@@ -36,9 +32,18 @@ if TYPE_CHECKING:
     from shardline.services.wire.descriptions import ShardPage
 
 _MOST_RECORDS: Final = 10_000
+
+
+def _decode_records(body: bytes) -> RecordsAnswer:
+    # Arrow and numpy are not needed by who only lists a stream, such as the keeper of leases.
+    from shardline.services.wire.kinesis import decode_kinesis
+
+    return decode_kinesis(body)
+
+
 _DECODERS: Final = {
     "DescribeStreamSummary": decode_kinesis_stream,
-    "GetRecords": decode_kinesis,
+    "GetRecords": _decode_records,
     "GetShardIterator": decode_iterator,
     "ListShards": decode_kinesis_listing,
 }
@@ -48,7 +53,6 @@ class KinesisStream:
     """One stream of Kinesis, through a botocore client that this object owns and closes."""
 
     finds_times = True
-    columns: pa.Schema = KINESIS_COLUMNS
 
     def __init__(
         self,

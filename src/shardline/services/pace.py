@@ -16,7 +16,7 @@ FULL_PAGE_RECORDS: Final = 10_000
 _SHARED_PAGE_BYTES: Final = 1 * MIB
 _FAR_BEHIND_MS: Final = 10_000
 _SHARED_SECONDS: Final = 60.0
-"""How long after a refusal the shard counts as read by others too."""
+"""For how long refusals are counted, and a shard that refused twice counts as read by others."""
 _FIRST_RECORD_BYTES: Final = 1024
 """What a record is taken to weigh before one was seen."""
 _LONGEST_REFUSAL_SECONDS: Final = 1.0
@@ -55,10 +55,12 @@ class ShardPace:
         self._calls_paid_until = float("-inf")
         self._bytes_level = quota.bytes_per_second
         self._level_at: float | None = None
+        self._untold_bytes = 0
         self._record_bytes = float(_FIRST_RECORD_BYTES)
         self._behind_ms: int | None = None
         self._started = False
         self._refusals = 0
+        self._refused_at = float("-inf")
         self._shared_until = float("-inf")
         self._asked_records = quota.page_records
         self._page_was_full = False
@@ -93,6 +95,7 @@ class ShardPace:
         if self._refusals:  # the debt was paid this moment: nothing is left for this page
             self._bytes_level = min(self._bytes_level, 0.0)
         self._bytes_level -= size_bytes
+        self._untold_bytes += size_bytes
         self._refusals = 0
         self._started = True
         self._behind_ms = behind_ms
@@ -100,15 +103,33 @@ class ShardPace:
         if records:
             self._record_bytes += (size_bytes / records - self._record_bytes) * 0.5
 
-    def refused(self, now: float) -> None:
-        """Record that a read was refused: somebody else reads the shard too.
+    def moved(self) -> None:
+        """Record that the next read is at another place: its lag is not known."""
+        self._behind_ms = None
 
-        Before the first page it was read by whoever had it before, who is gone and left at most
-        the debt of one page.
+    def take_spent(self, now: float) -> int:
+        """Return what was read since the last call and is not given anew by the shard yet."""
+        self._refill(now)
+        spent = min(float(self._untold_bytes), self._quota.bytes_per_second - self._bytes_level)
+        self._untold_bytes = 0
+        return max(0, int(spent))
+
+    def deduct(self, now: float, size_bytes: int) -> None:
+        """Record what another reader has read just now, that told us so."""
+        self._refill(now)
+        self._bytes_level -= size_bytes
+
+    def refused(self, now: float) -> None:
+        """Record that a read was refused: somebody else reads the shard too, or did so just now.
+
+        One page that is refused, however often, shows a debt that somebody left: whoever had the
+        shard before, or the planner of a query. Who reads on makes another page be refused.
         """
         self._refusals += 1
-        if self._behind_ms is not None:
-            self._shared_until = now + _SHARED_SECONDS
+        if self._refusals == 1 and self._started:
+            if now < self._refused_at + _SHARED_SECONDS:
+                self._shared_until = now + _SHARED_SECONDS
+            self._refused_at = now
         counted = self._refusals if self._started else self._refusals - _REFUSALS_OF_A_PAGE
         pause = min(_LONGEST_REFUSAL_SECONDS, _REFUSAL_SECONDS * max(1, counted))
         self._next_call_at = now + pause

@@ -61,10 +61,6 @@ class StreamService(Protocol):
     finds_times: bool
     """True if `open` takes a time. DynamoDB Streams does not: `ShardCursor` searches for it."""
 
-    @property
-    def columns(self) -> pa.Schema:
-        """The columns of every page."""
-
     def describe(self) -> StreamDescription:
         """Describe the stream."""
 

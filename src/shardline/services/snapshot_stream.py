@@ -77,7 +77,6 @@ class SnapshotStream:
     """The stream of a table, with the items of the table before it."""
 
     finds_times = False
-    columns: pa.Schema = DYNAMODB_COLUMNS
 
     def __init__(
         self,

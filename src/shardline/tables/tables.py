@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from shardline.errors import ConfigurationError, ServiceError, StreamNotFound
+from shardline.errors import ConfigurationError, InvalidPosition, ServiceError, StreamNotFound
 from shardline.tables.models import ViewType, key_names_of, table_meta_of
 from shardline.tables.shapes import Shape
 
@@ -101,6 +101,8 @@ def _describe(calls: Calls, table: str) -> dict[str, Any] | None:
         found: dict[str, Any] = calls.call("describe_table", TableName=table)["Table"]
     except StreamNotFound:
         return None
+    except InvalidPosition as error:  # a name that no table can have
+        raise ConfigurationError(str(error)) from error
     return found
 
 

@@ -71,10 +71,20 @@ def test_a_full_page_says_that_there_is_more_whatever_its_times_say() -> None:
     assert pace.page_records(9.0) < 2_000
 
 
-def test_a_refusal_means_other_readers_for_a_minute() -> None:
+def test_one_page_that_is_refused_again_and_again_shows_a_debt_and_no_other_reader() -> None:
     pace = ShardPace()
     pace.received(0.0, 1_000, 1_024_000, behind_ms=3_600_000)
-    assert pace.page_records(0.0) == 10_000
+    for now in (1.0, 1.25, 1.75):
+        pace.refused(now)
+    assert pace.page_records(2.0) == 10_000
+
+
+def test_a_second_page_that_is_refused_means_other_readers_for_a_minute() -> None:
+    pace = ShardPace()
+    pace.received(0.0, 1_000, 1_024_000, behind_ms=3_600_000)
+    pace.refused(0.0)
+    pace.received(0.5, 1_000, 1_024_000, behind_ms=3_600_000)
+    assert pace.page_records(0.5) == 10_000
     pace.refused(1.0)
     assert pace.page_records(60.0) < 2_000
     assert pace.page_records(61.0) == 10_000
@@ -132,3 +142,28 @@ def test_calls_after_a_pause_follow_each_other_at_once_within_the_quota() -> Non
         sent.append(now)
     assert sent[4] == sent[0]
     assert len(sent) > 10 * 5 * 0.9
+
+
+def test_what_another_reader_has_told_of_is_waited_for() -> None:
+    plan, task = ShardPace(Quota(bytes_per_second=1_000)), ShardPace(Quota(bytes_per_second=1_000))
+    plan.received(0.0, 1, 900, behind_ms=0)
+    told = plan.take_spent(0.0)
+    assert told == 900
+    assert plan.take_spent(0.0) == 0, "it is told once"
+    task.deduct(0.0, told)
+    task.received(0.0, 1, 1_000, behind_ms=0)
+    assert task.wait_seconds(0.0) == pytest.approx(0.9)
+
+
+def test_what_the_shard_gives_anew_is_not_told() -> None:
+    pace = ShardPace(Quota(bytes_per_second=1_000))
+    pace.received(0.0, 1, 900, behind_ms=0)
+    assert pace.take_spent(0.6) == 300
+
+
+def test_the_lag_of_another_place_is_not_known() -> None:
+    pace = ShardPace()
+    pace.received(0.0, 1_000, 1_024_000, behind_ms=0)
+    assert pace.page_records(1.0) < 2_000
+    pace.moved()
+    assert pace.page_records(1.0) == 10_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from shardline.core.planning.tips import Answer, Place, Query
+from shardline.core.planning.queries import Answer, Place, Query
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime, timedelta
 
+    from shardline.core.planning.queries import Place
     from shardline.core.planning.state import PlanState
-    from shardline.core.planning.tips import Place
     from shardline.core.shards import Shard
 
 AGED: Final = "its next records are older than what the stream keeps"

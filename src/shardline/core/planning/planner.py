@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from shardline.core.gaps import Evidence, Verdict, may_have_expired
 from shardline.core.offsets import Offset, Range
@@ -42,11 +42,12 @@ from shardline.core.planning.events import (
     Woken,
 )
 from shardline.core.planning.loss import LossPolicy
+from shardline.core.planning.queries import Answer, Kind, Place
 from shardline.core.planning.schedule import REFUSED_SECONDS, Schedule, query_delay, wait_seconds
 from shardline.core.planning.service_clock import ServiceClock
 from shardline.core.planning.stream_view import StreamView
 from shardline.core.planning.target import Target
-from shardline.core.planning.tips import Answer, Kind, Place, Tip
+from shardline.core.planning.tips import Taken, Tip
 from shardline.core.planning.turns import Turns
 from shardline.core.positions import LATEST, TRIM_HORIZON, After, Position, ShardEnd
 
@@ -76,8 +77,8 @@ class Planner:
         """The last events, oldest first: a log that replays."""
         self.offered: Offset | None = None
         """The newest plan: committed, running, or not begun yet."""
-        self.carried: dict[str, tuple[Any, ...] | None] = {}
-        """The inline records of the offered plan."""
+        self.taken: dict[str, Taken] = {}
+        """The ranges of the offered plan that hold records."""
         self._stream: Final = StreamView()
         self._schedule: Final = Schedule()
         self._loss: Final = LossPolicy(fails=settings.fail_on_data_loss)
@@ -146,11 +147,11 @@ class Planner:
         committed = question.asked.committed
         if self._found_since is None and any(tip.found for tip in self._tips.values()):
             self._found_since = now
-        # The batch that writes down what "latest" means waits for nothing.
+        # The batch that writes down what "latest" means waits for nothing, and holds nothing.
         pins = committed.created_at is None and committed.start == LATEST
         if not pins and self._gathers(now):
             return None
-        planned, chosen = self._plan(now)
+        planned, chosen = self._plan(now, pins=pins)
         if not (
             plan_state.holds_news(committed, planned)
             or plan_state.is_stale(committed, planned, after=_IDLE_REFRESH)
@@ -158,9 +159,7 @@ class Planner:
             if question.asked.all_available:
                 self._target = None  # reached: a later question has a later one
             return None
-        self.carried = {}
-        for shard_id in chosen:
-            _, _, self.carried[shard_id] = self._tips[shard_id].take()
+        self.taken = {shard_id: self._tips[shard_id].take() for shard_id in chosen}
         self._turns.took(chosen)
         self.offered, self._held_since, self._found_since = planned, None, None
         return planned
@@ -394,13 +393,13 @@ class Planner:
         once = self._question.asked.all_available
         return self._target.is_reached(self._state, self._tips, once=once)
 
-    def _plan(self, now: float) -> tuple[Offset, list[str]]:
-        """Return the next batch, and the shards that have records in it."""
+    def _plan(self, now: float, *, pins: bool) -> tuple[Offset, list[str]]:
+        """Return the next batch, and the shards that have records in it; if it `pins`, none."""
         if self._state is None or self._question is None:
             raise AssertionError("a plan needs a committed offset and a listing")
         found = {k: tip for k, tip in self._tips.items() if tip.found}
         most = {k: tip.most_records(self._bounds(k, now)) for k, tip in found.items()}
-        chosen = self._turns.choose(most, self._question.asked.max_records)
+        chosen = [] if pins else self._turns.choose(most, self._question.asked.max_records)
         if self._are_too_few(chosen, sum(most[k] for k in chosen), now):
             chosen = []
         ranges: dict[str, Range] = {}
@@ -490,8 +489,8 @@ class Planner:
             return
         if query.kind is Kind.BOOKMARK and not self._idle:
             query = replace(query, kind=Kind.SET_BOOKMARK)  # a later one, for the next plan
-        runs, shards = not self._idle, len(self._tips)
-        is_read = runs and self.carried.get(shard_id, ()) is None
+        runs, shards, taken = not self._idle, len(self._tips), self.taken.get(shard_id)
+        is_read = runs and taken is not None and taken.inline is None
         delay = query_delay(
             tip, query, runs=runs, is_read=is_read, bookmark=has_bookmark, shards=shards
         )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING, Final
 
-from shardline.core.planning.tips import Kind
+from shardline.core.planning.queries import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from shardline.core.planning.tips import Query, Tip
+    from shardline.core.planning.queries import Query
+    from shardline.core.planning.tips import Tip
 
 POLL_SECONDS: Final = 0.25
 """How often a shard is read near its tip: it gives five reads a second to all its readers."""
@@ -32,6 +33,10 @@ _POLLS_PER_SECOND: Final = 200
 _PREPARE_SECONDS: Final = 1.0
 """How often a shard is asked about while a batch runs. If a task reads the shard, the quota is for
 the task; at a tip, what is read when the batch is done is newer."""
+
+_DEBT_SECONDS: Final = 5.0
+"""How often a shard is asked about that a task reads and of which all else is planned: for so long
+a whole page may use up its quota."""
 
 _BOOKMARK_SECONDS: Final = 0.4
 """A bookmark is replaced when it is older than this, so that ends lie near the tip."""
@@ -112,6 +117,8 @@ def query_delay(
     """
     polls = max(POLL_SECONDS, shards / _POLLS_PER_SECOND)
     match query.kind:
+        case Kind.FORWARD if is_read and tip.at_tip:
+            return _DEBT_SECONDS
         case Kind.FORWARD | Kind.TIME if is_read:
             return _PREPARE_SECONDS
         case Kind.FORWARD if tip.at_tip and runs:

@@ -15,7 +15,7 @@ from shardline.core.gaps import (
 )
 from shardline.core.lineage import Lineage, children_of, marks_in_use, trace
 from shardline.core.offsets import Mark, Offset, Range, whole_hour
-from shardline.core.planning.tips import Place
+from shardline.core.planning.queries import Place
 from shardline.core.positions import (
     TRIM_HORIZON,
     After,

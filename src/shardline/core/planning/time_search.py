@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from shardline.core.silence import SILENCE
+from shardline.core.silence import Silence
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from shardline.core.planning.limits import Bounds
-    from shardline.core.planning.tips import Answer, Place, Query
+    from shardline.core.planning.queries import Answer, Place, Query
 
 _BEFORE_NOW: Final = timedelta(seconds=1)
 
@@ -27,7 +28,7 @@ class TimeSearch:
 
     The first time to read at is the newest one that the range may reach, the second is half way
     to it. If nothing lies there either, the next ones are much earlier, until something is found;
-    from there on the last record is found by halving the time in between.
+    from there on the last record is found by halving the time in between, or its magnitude.
     """
 
     nothing_from: datetime | None = None
@@ -40,7 +41,7 @@ class TimeSearch:
     """How many times in a row gave no later end: the stamps go back."""
     again: Query | None = None
     """A query whose last page was empty though records lie after it: ask once more."""
-    silent_since: datetime | None = None
+    silence: Silence = field(default_factory=Silence)
 
     @property
     def is_bounded(self) -> bool:
@@ -61,13 +62,20 @@ class TimeSearch:
         """Record that a later end was found by its time."""
         self.misses, self.found = 0, True
 
-    def silent(self, answer: Answer) -> bool:
-        """Return true if a service that never names its tip gave nothing for long enough."""
-        if answer.rows or answer.behind_ms is not None:
-            self.silent_since = None
-            return False
-        self.silent_since = self.silent_since or answer.service_time
-        return answer.service_time - self.silent_since >= SILENCE
+    def nothing_before(self, answer: Answer) -> datetime | None:
+        """Return a time before which nothing unread arrived, as `Silence` has it; None: not known.
+
+        A service that names its tip needs no silence.
+        """
+        if answer.behind_ms is not None:
+            self.silence = Silence()
+            return None
+        return self.silence.after_page(answer.rows, answer.service_time)
+
+    @property
+    def silent_since(self) -> datetime | None:
+        """Since when such a service gave nothing but empty pages; None: it gave records."""
+        return self.silence.since
 
     def next_time(
         self, base: Place, reached: Place, bounds: Bounds, smallest_step: timedelta
@@ -79,11 +87,20 @@ class TimeSearch:
         if bounds.window is not None:
             newest = min(newest, base.as_of + bounds.window)
         if self.nothing_from is not None:
-            part = 2 if self.found or self.empty_times == 1 else _STEP_DOWN
-            step = (self.nothing_from - reached.as_of) / part
-            if not self.found:
-                step = max(step, smallest_step)
+            step = self._step(self.nothing_from, base.as_of, reached.as_of, smallest_step)
             newest = min(newest, reached.as_of + step)
             if newest >= self.nothing_from:
                 return None
         return newest if newest - reached.as_of >= smallest_step else None
+
+    def _step(
+        self, nothing_from: datetime, base: datetime, reached: datetime, smallest: timedelta
+    ) -> timedelta:
+        """Return how far after `reached` to read next, if nothing lies at a time or later."""
+        empty = nothing_from - reached
+        if not self.found:
+            return max(empty / (2 if self.empty_times == 1 else _STEP_DOWN), smallest)
+        full, whole = reached - base, nothing_from - base
+        if full > smallest and whole > full * 2:
+            return full * math.sqrt(whole / full) - full
+        return empty / 2

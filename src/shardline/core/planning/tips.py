@@ -16,14 +16,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from shardline.core.gaps import as_of_after_page
 from shardline.core.planning.limits import BYTES_PER_SECOND, RECORDS_PER_SECOND
+from shardline.core.planning.queries import Answer, Kind, Place, Query
 from shardline.core.planning.time_search import TimeSearch
 from shardline.core.positions import SHARD_END, After, Position, ShardEnd
-from shardline.core.silence import WHOLE_MINUTE
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -63,73 +62,15 @@ _MISSES: Final = 2
 """After so many times without progress, in a shard whose stamps go back, read on instead."""
 
 
-class Kind(Enum):
-    """How to look for an end."""
+class Taken(NamedTuple):
+    """A planned range of one shard."""
 
-    FORWARD = "forward"
-    """Read on after `Query.after`, at most `max_records`."""
-    TIME = "time"
-    """Read one record at `Query.at` or later."""
-    BOOKMARK = "bookmark"
-    """Read one record after the bookmark."""
-    SET_BOOKMARK = "set bookmark"
-    """Open a LATEST iterator and keep it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """One call about one shard."""
-
-    shard_id: str
-    kind: Kind
-    after: Position
-    """Where the search stands: an end must lie after it."""
-    max_records: int = 1
-    at: datetime | None = None
-    until: datetime | None = None
-    """Records that arrived later do not count."""
-    max_bytes: int | None = None
-    """Records beyond this are left out of the answer."""
-    at_least: int = 0
-    """How many records the answer may hold in any case, whatever their size."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a query gave. An empty one proves nothing by itself."""
-
-    query: Query
-    service_time: datetime
-    rows: int = 0
-    size_bytes: int = 0
-    first: After | None = None
-    """The place before the first record."""
-    last: After | None = None
-    first_at: datetime | None = None
-    last_at: datetime | None = None
-    behind_ms: int | None = None
-    ended: bool = False
-    """The service gave no further iterator."""
-    beyond: bool = False
-    """A record later than `until` came: everything that counts lies before it."""
-    cut: bool = False
-    """Records were left out for their size: the range ends here."""
-    expired: bool = False
-    """The bookmark was kept for too long, and says nothing."""
-    records: Any = None
-
-    @property
-    def at_tip(self) -> bool:
-        """Return true if the service says that nothing lies after this page."""
-        return self.behind_ms == 0 and self.rows < self.query.max_records
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """How far a shard was delivered or planned; nothing after it arrived before `as_of`."""
-
-    position: Position
-    as_of: datetime
+    start: Position
+    end: Place
+    inline: tuple[Any, ...] | None
+    """Its records, if they were read and travel with the task."""
+    is_last: bool
+    """The service said that nothing lies long after it: whoever reads on reads little too much."""
 
 
 @dataclass
@@ -266,12 +207,13 @@ class Tip:
         bound = max(1, int(span.total_seconds() * RECORDS_PER_SECOND) + 1)
         return bound if bounds.max_records is None else min(bound, bounds.max_records)
 
-    def take(self) -> tuple[Position, Place, tuple[Any, ...] | None]:
-        """Return start, end and inline records of the range, and go on searching after it."""
-        taken = (
+    def take(self) -> Taken:
+        """Return the range, and go on searching after it."""
+        taken = Taken(
             self.begins or self.base.position,
             self.reached,
             tuple(self.inline) if self.carries else None,
+            self.search.is_bounded,
         )
         self.windows += self.count is None
         self.base, self.begins = self.reached, None
@@ -371,8 +313,7 @@ class Tip:
             service_time=answer.service_time,
             closed=bounds.closed or answer.ended,
         )
-        if self.search.silent(answer) and self.search.silent_since is not None:
-            as_of = max(as_of, self.search.silent_since - WHOLE_MINUTE)
+        as_of = max(as_of, self.search.nothing_before(answer) or as_of)
         self.reached = Place(self.reached.position, as_of)
         if not self.found:
             self.base = self.reached
@@ -382,9 +323,11 @@ class Tip:
             if bounds.closed:
                 self.reached = Place(SHARD_END, self.reached.as_of)
             else:
-                self.at_tip = True  # an end is believed when a listing shows the shard closed
+                # An end is believed when a listing shows the shard closed. With a target, its
+                # children count too: they are in that listing.
+                self.at_tip = bounds.until is None
             return
-        silent = self.search.silent(answer) and not bounds.closed
+        silent = self.search.nothing_before(answer) is not None and not bounds.closed
         told_late_enough = bounds.until is None or answer.service_time >= bounds.until
         tip = (answer.at_tip and not bounds.closed) or silent
         self.at_tip = answer.beyond or (tip and told_late_enough)

@@ -14,11 +14,12 @@ from shardline.core.lineage import trace
 from shardline.core.offsets import Offset, Range
 from shardline.core.planning.events import Refused
 from shardline.core.planning.limits import Bounds
+from shardline.core.planning.queries import Answer, Kind
 from shardline.core.planning.schedule import POLL_SECONDS, SILENT_POLL_SECONDS
 from shardline.core.planning.service_clock import ServiceClock
 from shardline.core.planning.state import state_after
 from shardline.core.planning.stream_view import StreamView
-from shardline.core.planning.tips import Answer, Kind, Tip
+from shardline.core.planning.tips import Tip
 from shardline.core.positions import LATEST, TRIM_HORIZON, AtTime
 from shardline.core.silence import BOUND_TEXT
 from shardline.errors import ConfigurationError, GapError, ServiceError, ShardNotFound
@@ -176,7 +177,7 @@ def _plan_from_listing(
     if some_open and not service.finds_times:
         logger.warning("%s. What comes later is not in the result", BOUND_TEXT)
     found = [item for item in run_all(planned) if item is not None]
-    if search.ended_open and service.finds_times:
+    if search.ended_open:
         return None
     parents = {shard.id: shard.parents for shard in listed}
     return [
@@ -232,7 +233,9 @@ class _Search:
             event = yield from self._orders.carry_out(query)
             if isinstance(event, Answer):
                 self._service_clock.told(event.service_time, self._clock())
-                self.ended_open |= event.ended and not closed
+                if event.ended and not event.beyond and not closed:
+                    self.ended_open = True
+                    return None
                 tip.answered(event, bounds)
                 if not event.rows and query.kind is Kind.FORWARD and event.behind_ms is None:
                     yield Pause(SILENT_POLL_SECONDS)
@@ -241,8 +244,9 @@ class _Search:
                 yield Pause(POLL_SECONDS)
         if not tip.found:
             return None
-        after, end, _ = tip.take()
-        return ShardRange(tip.shard_id, Range(after, end.position, end.as_of))
+        taken = tip.take()
+        planned = Range(taken.start, taken.end.position, taken.end.as_of)
+        return ShardRange(tip.shard_id, planned, is_last=taken.is_last)
 
     def _refuse(self, event: Refused, tip: Tip) -> None:
         """Raise, unless the horizon moved while it was read."""

@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from shardline.core.gaps import Evidence
 from shardline.core.planning.events import (
@@ -28,7 +27,7 @@ from shardline.core.planning.events import (
     Refused,
     Told,
 )
-from shardline.core.planning.tips import Answer, Kind, Place, Query
+from shardline.core.planning.queries import Answer, Kind, Place, Query
 from shardline.core.positions import LATEST, After, AtTime, Position
 from shardline.core.shards import SequenceNumber
 from shardline.errors import IteratorExpired, PositionTrimmed, ShardNotFound, Throttled
@@ -115,6 +114,11 @@ class Orders:
         at_record = position_at(position)
         cursor = ShardCursor(self._service, shard_id, at_record, clock=self._clock)
         return (yield from kept_steps(cursor, position))
+
+    def take_spent(self, shard_id: str) -> int:
+        """Return how much of a shard's quota planning has used up since the last call."""
+        calls = self._shards.get(shard_id)
+        return calls.pace.take_spent(self._clock()) if calls is not None else 0
 
     def _calls_of(self, shard_id: str) -> _ShardCalls:
         calls = self._shards.get(shard_id)
@@ -278,6 +282,8 @@ def _until(records: pa.RecordBatch, until: datetime | None) -> pa.RecordBatch:
     """Return the records before the first one that arrived after a time."""
     if until is None or not records.num_rows:
         return records
+    import pyarrow.compute as pc  # takes long, and only a bounded read needs it
+
     too_late = pc.greater(time_column(records), pa.scalar(until, TIME))
     first = pc.index(too_late, True).as_py()
     return records if first == -1 else records.slice(0, first)

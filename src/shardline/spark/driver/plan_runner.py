@@ -86,7 +86,9 @@ class PlanRunner:
         planner = self.planner
         with self._changed:
             if planned == planner.offered:
-                ranges = fresh_ranges(committed, planned, planner.retention, planner.carried)
+                ranges = fresh_ranges(
+                    committed, planned, planner.retention, planner.taken, self.orders.take_spent
+                )
                 return with_hash_ranges(ranges, planner.shards)
         confirmed = confirm(
             self._service,

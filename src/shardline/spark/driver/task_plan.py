@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from shardline.core.gaps import MARGIN, Evidence, Gap, Verdict, gap_at, judge, may_have_expired
 from shardline.core.planning.events import Check, Checked
@@ -19,10 +19,11 @@ from shardline.spark.executor.range_reader import ShardRange
 from shardline.spark.step_pool import RunAll, run_together
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from shardline.core.offsets import Offset, Range
+    from shardline.core.planning.tips import Taken
     from shardline.core.shards import Shard
     from shardline.services.port import StreamService
     from shardline.services.steps import Steps
@@ -44,16 +45,21 @@ def fresh_ranges(
     committed: Offset,
     planned: Offset,
     retention: timedelta,
-    inline: Mapping[str, tuple[Any, ...] | None],
+    taken: Mapping[str, Taken],
+    spent_bytes: Callable[[str], int] = lambda _: 0,
 ) -> tuple[ShardRange, ...]:
-    """Return the ranges of a batch that was planned just now, with their inline records."""
+    """Return the ranges of a batch that was planned just now, with their inline records.
+
+    `spent_bytes` returns what planning has read of a shard: its task waits for that, too.
+    """
     return tuple(
         _travelling(
             shard_id,
             item,
             _begins_at(committed, planned, shard_id),
             retention,
-            inline.get(shard_id),
+            taken.get(shard_id),
+            spent_bytes=spent_bytes(shard_id),
         )
         for shard_id, item in sorted(planned.ranges.items())
         if not item.empty
@@ -177,17 +183,20 @@ def _travelling(
     item: Range,
     since: datetime | None,
     retention: timedelta,
-    inline: tuple[Any, ...] | None,
+    taken: Taken | None,
     *,
     has_gap: bool = False,
+    spent_bytes: int = 0,
 ) -> ShardRange:
     return ShardRange(
         shard_id,
         item,
-        inline=None if inline is None else pack(inline),
+        inline=None if taken is None or taken.inline is None else pack(taken.inline),
+        is_last=taken is not None and taken.is_last,
         has_gap=has_gap,
         kept_until=since + retention - MARGIN if since is not None else None,
         begins_at=since,
+        spent_bytes=spent_bytes,
     )
 
 

@@ -35,6 +35,8 @@ other readers need some too."""
 
 _RECORDS_PER_SECOND: Final = 1_000
 _SPARE_RECORDS: Final = 50
+_ALIKE_RECORDS: Final = 500
+"""So many may have come in one call, and have the same time as the last one of the range."""
 _STALL_SECONDS: Final = 300.0
 """How long to read on without a record, and without coming nearer to the tip."""
 
@@ -59,6 +61,10 @@ class ShardRange:
     """Until this service time, no record after `range.after` can have expired; None: not known."""
     begins_at: datetime | None = None
     """The earliest time at which a record of the range can have arrived."""
+    is_last: bool = False
+    """The service has little or nothing after the range, so that whole pages are asked for."""
+    spent_bytes: int = 0
+    """How much of the shard's quota planning has used up just now."""
     hash_range: HashRange | None = None
     """The hash keys of the shard, where the service publishes them."""
     parents: tuple[str, ...] = ()
@@ -133,6 +139,7 @@ class RangeReader:
         return kept.cursor, self._deliver(kept.records, kept.cursor)
 
     def _cursor(self, position: Position) -> ShardCursor:
+        self._pace.moved()
         return ShardCursor(
             self._service, self._item.shard_id, position, pace=self._pace, clock=self._clock
         )
@@ -245,7 +252,7 @@ def _number(records: pa.RecordBatch, row: int) -> SequenceNumber:
 def _expected_records(item: ShardRange) -> int:
     """Return how many records the range can hold, as far as times tell."""
     begins, ends = item.begins_at, item.range.as_of
-    if begins is None or ends is None or not isinstance(item.range.upto, After):
+    if item.is_last or begins is None or ends is None or not isinstance(item.range.upto, After):
         return FULL_PAGE_RECORDS
     return _most_records(ends - begins)
 
@@ -253,14 +260,14 @@ def _expected_records(item: ShardRange) -> int:
 def _left_records(records: pa.RecordBatch, item: ShardRange) -> int:
     """Return how many records are left in the range, if they lie as close as those just read."""
     ends = item.range.as_of
+    if item.is_last or ends is None or not isinstance(item.range.upto, After):
+        return FULL_PAGE_RECORDS
     times = time_column(records)
     first, last = times[0].as_py(), times[records.num_rows - 1].as_py()
-    if ends is None or not isinstance(item.range.upto, After):
-        return FULL_PAGE_RECORDS
     if last <= first:
         return _most_records(ends - last)
     left = records.num_rows * ((ends - last) / (last - first))
-    return max(_SPARE_RECORDS, min(FULL_PAGE_RECORDS, int(left * 1.1) + _SPARE_RECORDS))
+    return min(FULL_PAGE_RECORDS, int(left * 1.1) + _ALIKE_RECORDS)
 
 
 def _most_records(span: timedelta) -> int:

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from shardline.consumer.logs import log_to_stderr
+from shardline.services.clock import boot_seconds
 from shardline.services.pace import DYNAMODB_QUOTA, Quota, ShardPace
 from shardline.spark.driver.inline_records import unpack
 from shardline.spark.executor.range_reader import CALLS_PER_SECOND, RangeReader, ShardRange
@@ -112,12 +113,14 @@ def read_ranges(
             yield from ((item.shard_id, records) for records in unpack(item.inline))
     buffer = _Buffer(most_bytes)
     for item in to_read:
+        pace = access.pace_of(item.shard_id)
+        pace.deduct(boot_seconds(), item.spent_bytes)
         reader = RangeReader(
             access.service,
             item,
             buffer.put,
             full=buffer.full,
-            pace=access.pace_of(item.shard_id),
+            pace=pace,
             cache=access.read_ahead,
         )
         access.pool.submit(reader.read_steps(), buffer.end)

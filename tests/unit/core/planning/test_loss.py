@@ -9,8 +9,8 @@ import pytest
 from shardline.core.gaps import Evidence, Verdict
 from shardline.core.offsets import Offset, Range
 from shardline.core.planning.loss import LossPolicy
+from shardline.core.planning.queries import Place
 from shardline.core.planning.state import state_after
-from shardline.core.planning.tips import Place
 from shardline.core.positions import TRIM_HORIZON, After
 from shardline.core.shards import SequenceNumber, Shard
 from shardline.errors import GapError

@@ -19,12 +19,13 @@ from shardline.core.planning.events import (
     Instruction,
     List,
     Listed,
+    Pinned,
     Refused,
 )
 from shardline.core.planning.limits import Settings
 from shardline.core.planning.planner import Planner
-from shardline.core.planning.tips import Answer, Kind, Query
-from shardline.core.positions import SHARD_END, TRIM_HORIZON, After
+from shardline.core.planning.queries import Answer, Kind, Place, Query
+from shardline.core.positions import LATEST, SHARD_END, TRIM_HORIZON, After
 from shardline.core.shards import HASH_SPACE_END, HashRange, SequenceNumber, Shard
 from shardline.errors import GapError, ShardlineError
 
@@ -97,7 +98,26 @@ def test_a_plan_ends_at_a_record_that_was_seen_and_carries_it() -> None:
     assert planned is not None
     assert planned.ranges["a"].after == After(SequenceNumber("3"), -1)
     assert planned.ranges["a"].upto == place(4)
-    assert made.carried == {"a": ("inline",)}
+    assert made.taken["a"].inline == ("inline",)
+
+
+@pytest.mark.req("O-22")
+def test_the_batch_that_writes_down_what_latest_means_holds_no_records() -> None:
+    other = Shard("b", (), WHOLE, SequenceNumber("10"))
+    made, _ = planner(PARENT, other, committed=Offset(LATEST))
+    (query,) = (i for i in made.handle(Pinned("a", Place(place(3), NOON)), 0.0) if i != List())
+    assert isinstance(query, Query)
+    made.handle(records(query, 4), 0.0)  # before it is known where the other shard is pinned
+    assert made.offer(WAITED) is None
+    made.handle(Pinned("b", Place(place(12), NOON)), WAITED)
+    first = made.offer(WAITED)
+    assert first is not None
+    assert all(item.empty for item in first.ranges.values())
+    made.handle(Asked(first, 1000), WAITED)
+    assert made.offer(2 * WAITED) is None, "for a moment the other shard is waited for"
+    second = made.offer(3 * WAITED)
+    assert second is not None
+    assert second.ranges["a"].upto == place(4)
 
 
 def test_who_asks_twice_gets_the_same_plan() -> None:

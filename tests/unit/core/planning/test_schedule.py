@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from shardline.core.planning.queries import Kind, Place, Query
 from shardline.core.planning.schedule import POLL_SECONDS, Schedule, query_delay, wait_seconds
-from shardline.core.planning.tips import Kind, Place, Query, Tip
+from shardline.core.planning.tips import Tip
 from shardline.core.positions import After
 from shardline.core.shards import SequenceNumber
 
@@ -53,6 +54,13 @@ def delay(
 def test_planning_leaves_the_quota_to_the_task_that_reads_the_shard(kind: Kind) -> None:
     assert delay(tip(60), kind) == 0.0
     assert delay(tip(60), kind, is_read=True) >= 1.0
+
+
+def test_a_shard_that_is_read_to_its_tip_is_left_to_its_task_for_as_long_as_a_page_costs() -> None:
+    idle = tip()
+    idle.at_tip = True
+    assert delay(idle, Kind.FORWARD, is_read=True) == 5.0
+    assert delay(idle, Kind.FORWARD, runs=True) < 5.0
 
 
 def test_a_shard_at_its_tip_is_polled_less_often_where_there_are_many() -> None:

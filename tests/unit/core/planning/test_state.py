@@ -9,6 +9,7 @@ import pytest
 
 from shardline.core.gaps import Gap
 from shardline.core.offsets import Mark, Offset, Range
+from shardline.core.planning.queries import Place
 from shardline.core.planning.state import (
     PlanState,
     holds_news,
@@ -17,7 +18,6 @@ from shardline.core.planning.state import (
     state_after,
     with_gap,
 )
-from shardline.core.planning.tips import Place
 from shardline.core.positions import SHARD_END, TRIM_HORIZON, After, AtTime
 from shardline.core.shards import HASH_SPACE_END, HashRange, SequenceNumber, Shard
 

@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from shardline.core.offsets import Offset, Range
+from shardline.core.planning.queries import Place
 from shardline.core.planning.state import PlanState, state_after
 from shardline.core.planning.target import Target
-from shardline.core.planning.tips import Place, Tip
+from shardline.core.planning.tips import Tip
 from shardline.core.positions import SHARD_END, TRIM_HORIZON, After
 from shardline.core.shards import SequenceNumber, Shard
 

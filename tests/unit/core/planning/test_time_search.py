@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from shardline.core.planning.limits import Bounds
+from shardline.core.planning.queries import Answer, Kind, Place, Query
 from shardline.core.planning.time_search import TimeSearch
-from shardline.core.planning.tips import Answer, Kind, Place, Query
 from shardline.core.positions import TRIM_HORIZON
-from shardline.core.silence import SILENCE
+from shardline.core.silence import SILENCE, WHOLE_MINUTE
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -33,6 +33,20 @@ def test_the_first_time_is_the_newest_one_that_the_range_may_reach() -> None:
     assert search.next_time(base, base, bounds(until=until), STEP) == until
     window = bounds(max_records=10_001)
     assert search.next_time(base, base, window, STEP) == base.as_of + 10 * SECOND
+
+
+def test_a_short_burst_long_ago_is_searched_by_its_magnitude() -> None:
+    search, base = TimeSearch(), place(101)
+    last = base.as_of + 0.9 * SECOND
+    reached, times = base, []
+    while (time := search.next_time(base, reached, bounds(), STEP)) is not None:
+        times.append((time - base.as_of) / SECOND)
+        if time <= last:
+            reached = Place(TRIM_HORIZON, time)
+            search.found_one()
+        else:
+            search.nothing_at(time)
+    assert len(times) <= 11, times
 
 
 @pytest.mark.parametrize("span_seconds", [0.01, 0.05, 0.07, 0.1, 1, 60, 3_600, 80_000])
@@ -68,8 +82,8 @@ def test_what_ended_long_ago_is_found_in_fewer_times_than_halving_takes() -> Non
 def test_only_a_long_silence_counts_as_the_tip_where_the_service_does_not_name_it() -> None:
     search = TimeSearch()
     query = Query("shard", Kind.FORWARD, TRIM_HORIZON, 100)
-    assert not search.silent(Answer(query, NOON))
-    assert not search.silent(Answer(query, NOON + SILENCE / 2))
-    assert search.silent(Answer(query, NOON + SILENCE))
-    assert not search.silent(Answer(query, NOON + SILENCE, rows=1))
-    assert not search.silent(Answer(query, NOON + SILENCE))
+    for part in range(3):
+        assert search.nothing_before(Answer(query, NOON + SILENCE * part / 3)) is None
+    assert search.nothing_before(Answer(query, NOON + SILENCE)) == NOON - WHOLE_MINUTE
+    assert search.nothing_before(Answer(query, NOON + SILENCE, rows=1)) is None
+    assert search.nothing_before(Answer(query, NOON + SILENCE)) is None

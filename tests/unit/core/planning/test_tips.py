@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from shardline.core.planning.limits import Bounds
-from shardline.core.planning.tips import Answer, Kind, Place, Query, Tip
+from shardline.core.planning.queries import Answer, Kind, Place, Query
+from shardline.core.planning.tips import Tip
 from shardline.core.positions import SHARD_END, TRIM_HORIZON, After
 from shardline.core.shards import SequenceNumber
 from shardline.core.silence import SILENCE
@@ -63,7 +64,7 @@ def test_near_the_tip_records_are_read_and_travel_with_the_plan() -> None:
     query = asked(tip, limits)
     assert query.kind is Kind.FORWARD
     tip.answered(answer(query, 11, records="page"), limits)
-    start, end, inline = tip.take()
+    start, end, inline, _ = tip.take()
     assert (start, end.position, inline) == (record(10), record(11), ("page",))
 
 
@@ -74,7 +75,7 @@ def busy_tip(limits: Bounds) -> Tip:
     full = {"rows": query.max_records, "size_bytes": 100_000, "records": "page"}
     tip.answered(answer(query, 11, NOON - SECOND, behind_ms=1_000, **full), limits)
     assert tip.next_query(limits, bookmark=True) is None, "what was read travels, and nothing else"
-    assert tip.take()[2] == ("page",)
+    assert tip.take().inline == ("page",)
     return tip
 
 
@@ -86,7 +87,7 @@ def test_near_a_busy_tip_one_record_after_a_bookmark_is_the_end() -> None:
     query = asked(tip, limits, bookmark=True)
     assert (query.kind, query.max_records) == (Kind.BOOKMARK, 1)
     tip.answered(answer(query, 500), limits)
-    assert tip.take()[1:] == (Place(record(500), NOON), None)
+    assert tip.take()[1:3] == (Place(record(500), NOON), None)
 
 
 def test_a_busy_tip_of_which_little_can_have_arrived_is_read() -> None:
@@ -101,7 +102,7 @@ def test_a_tip_with_records_too_big_to_travel_is_left_to_bookmarks() -> None:
     tip = tip_at(SECOND)
     big: dict[str, Any] = {"size_bytes": 200_000, "cut": True, "behind_ms": 900}
     tip.answered(answer(asked(tip, limits), 11, **big), limits)
-    assert tip.take()[2] is None
+    assert tip.take().inline is None
     assert asked(tip, limits, bookmark=True).kind is Kind.BOOKMARK
 
 
@@ -122,9 +123,9 @@ def test_the_rest_after_a_range_found_by_time_travels_with_the_next_batch() -> N
         tip.answered(answer(query), limits)
     tip.answered(answer(query, 950, NOON - HOUR / 2, records="rest"), limits)
     assert tip.next_query(limits, bookmark=False) is None
-    assert tip.take()[1:] == (Place(record(900), NOON - HOUR / 2), None)
+    assert tip.take()[1:3] == (Place(record(900), NOON - HOUR / 2), None)
     assert tip.at_tip
-    start, end, inline = tip.take()
+    start, end, inline, _ = tip.take()
     assert (start, end.position, inline) == (record(900), record(950), ("rest",))
 
 
@@ -137,7 +138,7 @@ def test_more_than_may_travel_after_a_range_found_by_time_is_left_to_the_tasks()
     tip.answered(answer(query, 950, NOON - HOUR / 2, behind_ms=1_000, records="page"), limits)
     assert tip.reached.position == record(950)
     assert asked(tip, limits).after == record(950)
-    assert tip.take()[2] is None
+    assert tip.take().inline is None
 
 
 def test_an_empty_bookmark_says_nothing_about_what_lies_before_it() -> None:
@@ -165,7 +166,7 @@ def test_behind_one_record_at_a_later_time_is_the_end() -> None:
     query = asked(tip, limits)
     assert (query.kind, query.max_records) == (Kind.TIME, 1)
     tip.answered(answer(query, 900, NOON - 2 * SECOND), limits)
-    assert tip.take()[1].position == record(900)
+    assert tip.take().end.position == record(900)
 
 
 def test_a_time_with_nothing_after_it_bounds_the_search() -> None:
@@ -209,7 +210,7 @@ def test_a_range_names_its_first_record() -> None:
     query = asked(tip, limits)
     assert query.kind is Kind.FORWARD
     tip.answered(answer(query, 5, NOON - HOUR, behind_ms=3_600_000), limits)
-    start, end, _ = tip.take()
+    start, end, *_ = tip.take()
     assert start == After(SequenceNumber("5"), -1)
     assert end.position == record(5)
 
@@ -234,6 +235,15 @@ def test_an_end_is_believed_only_of_a_shard_that_a_listing_shows_closed() -> Non
     assert tip.reached.position == SHARD_END
 
 
+@pytest.mark.case("L-12")
+@pytest.mark.parametrize("finds_times", [True, False])
+def test_a_query_that_ends_waits_for_the_listing_of_a_shard_that_ended(finds_times: bool) -> None:
+    tip, limits = tip_at(SECOND), bounds(until=NOON, finds_times=finds_times)
+    ends = answer(asked(tip, limits), ended=True, behind_ms=0 if finds_times else None)
+    tip.answered(ends, limits)
+    assert not tip.at_tip, "its children may hold records from before the end"
+
+
 def test_a_closed_shard_ends_without_a_query_where_its_rest_fits() -> None:
     tip = tip_at(HOUR)
     tip.settle(bounds(closed=True))
@@ -247,7 +257,7 @@ def test_a_closed_shard_ends_without_a_query_where_its_rest_fits() -> None:
 def test_a_service_that_names_no_tip_must_be_silent_for_long() -> None:
     tip = tip_at(SECOND)
     limits = bounds(finds_times=False, until=NOON)
-    for seconds in (0, 1, 10, 29):
+    for seconds in (0, 1, 10, 20, 29):
         query = asked(tip, limits)
         silent = Answer(query, NOON + seconds * SECOND, behind_ms=None)
         tip.answered(silent, limits)

@@ -16,7 +16,6 @@ from shardline.errors import (
     StreamNotFound,
     Throttled,
 )
-from shardline.services.wire.columns import KINESIS_COLUMNS
 from tests.twins.kinesis import EPOCH, KinesisTwin
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ def data(twin: KinesisTwin, shard_id: str, position: Position) -> list[bytes]:
 
 def test_the_twin_is_a_stream_service() -> None:
     twin: StreamService = KinesisTwin()
-    assert twin.columns == KINESIS_COLUMNS
     description = twin.describe()
     assert (description.name, description.active) == ("twin", True)
     assert (description.created_at, description.retention_seconds) == (EPOCH, 86_400)

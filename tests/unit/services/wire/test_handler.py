@@ -152,7 +152,15 @@ ITEM = json.dumps({"Item": {"n": {"N": "1"}, "text": {"S": "x" * 200}}}).encode(
 
 @pytest.mark.case("X-27")
 @pytest.mark.parametrize(
-    "answer", [cut(ITEM, 0.5), cut(ITEM, 0), whole(ITEM[:-3]), whole(b""), whole(b'{"a":"\xff"}')]
+    "answer",
+    [
+        cut(ITEM, 0.5),
+        cut(ITEM, 0),
+        cut(b"{}" + b" " * 8, 0.2),  # what arrived looks whole
+        whole(ITEM[:-3]),
+        whole(b""),
+        whole(b'{"a":"\xff"}'),
+    ],
 )
 def test_a_lease_row_whose_answer_is_cut_is_not_taken_for_missing(answer: Any) -> None:
     with RawServer(answer) as server:

@@ -20,6 +20,7 @@ from tests.twins.dynamodb_streams import DynamoDBTwin
 from tests.twins.kinesis import EPOCH, KinesisTwin
 
 if TYPE_CHECKING:
+    from shardline.core.shards import Shard
     from shardline.spark.executor.range_reader import ShardRange
 
 PARENT = "shardId-000000000000"
@@ -126,6 +127,33 @@ def test_a_closed_shard_of_a_table_is_not_waited_for(caplog: pytest.LogCaptureFi
     assert item.range.upto == SHARD_END
     assert tables.clock.now() - began < timedelta(seconds=5)
     assert not caplog.messages
+
+
+class _StaleListing(DynamoDBTwin):
+    """Shows for three seconds what it listed first."""
+
+    def __init__(self, tables: Tables) -> None:
+        super().__init__(tables, "users")
+        self._first = super().list_shards()
+        self._fresh_at = tables.clock.now() + timedelta(seconds=3)
+
+    def list_shards(self) -> tuple[Shard, ...]:
+        stale = self._clock.now() < self._fresh_at
+        return self._first if stale else super().list_shards()
+
+
+@pytest.mark.case("L-12")
+def test_the_children_that_a_stale_listing_of_a_table_hides_are_read() -> None:
+    tables = Tables(Clock(EPOCH))
+    (parent,) = tables.create_table("users", shards=1).shards
+    keys = {"id": {"S": "a"}}
+    tables.put_change("users", keys, new=keys)
+    service = _StaleListing(tables)
+    tables.roll("users", parent)
+    tables.put_change("users", keys, new=keys)
+    planned = plan(service, tables.clock)
+    assert [item.shard_id == parent for item in planned] == [True, False]
+    assert planned[0].range.upto == SHARD_END
 
 
 def test_a_read_cannot_end_at_the_horizon() -> None:

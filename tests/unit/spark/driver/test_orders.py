@@ -24,7 +24,7 @@ from shardline.core.planning.events import (
     Refused,
     Told,
 )
-from shardline.core.planning.tips import Answer, Kind, Query
+from shardline.core.planning.queries import Answer, Kind, Query
 from shardline.core.positions import TRIM_HORIZON, After, AtTime
 from shardline.services.steps import run
 from shardline.spark.driver.orders import Orders

@@ -20,7 +20,11 @@ from tests.twins.dynamodb_streams import DynamoDBTwin
 from tests.twins.kinesis import EPOCH, KinesisTwin
 
 if TYPE_CHECKING:
+    from shardline.services.port import Page
     from tests.twins.kinesis import Written
+
+
+SECOND = timedelta(seconds=1)
 
 
 def stream(records: int = 10) -> tuple[KinesisTwin, list[Written]]:
@@ -99,6 +103,26 @@ def test_an_end_that_never_comes_is_an_error_that_names_it() -> None:
     twin.put("key", b"3")
     with pytest.raises(GapError, match="newer records came instead"):
         read(twin, item)
+
+
+@pytest.mark.case("Y-01")
+@pytest.mark.parametrize(("is_last", "asked"), [(False, [1_050, 1_050]), (True, [10_000, 10_000])])
+def test_whole_pages_are_asked_for_only_where_little_lies_after_the_range(
+    is_last: bool, asked: list[int]
+) -> None:
+    twin, puts = stream(40)
+    limits: list[int] = []
+
+    def read_less(iterator: str, max_records: int) -> Page:
+        limits.append(max_records)
+        return KinesisTwin.read(twin, iterator, 30)
+
+    twin.clock.advance(60)
+    twin.read = read_less  # type: ignore[method-assign]
+    planned = Range(After(puts[0].sequence, -1), After(puts[-1].sequence), EPOCH + SECOND)
+    item = ShardRange(puts[0].shard_id, planned, begins_at=EPOCH, is_last=is_last)
+    assert len(read(twin, item)) == 40
+    assert [limit // 50 * 50 for limit in limits] == asked
 
 
 def test_what_was_read_beyond_a_range_is_not_read_again_by_the_next_one() -> None:

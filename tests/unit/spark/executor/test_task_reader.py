@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,6 +14,8 @@ from shardline.core.positions import After
 from shardline.core.shards import SequenceNumber
 from shardline.errors import ServiceUnreachable
 from shardline.local.clock import Clock
+from shardline.services.clock import boot_seconds
+from shardline.services.pace import MIB
 from shardline.spark.driver.inline_records import pack
 from shardline.spark.executor.range_reader import ShardRange
 from shardline.spark.executor.task_reader import StreamAccess, read_ranges
@@ -51,6 +54,17 @@ def test_every_shard_is_read_whole_and_in_its_order() -> None:
     for shard_id, page in read_ranges(StreamAccess(twin), ranges, most_bytes=1):
         found[shard_id] += page.column("sequenceNumber").to_pylist()
     assert found == {k: [put.sequence.text for put in v] for k, v in puts.items()}
+
+
+@pytest.mark.case("Y-01")
+def test_a_task_counts_what_planning_has_read_of_a_shard() -> None:
+    twin, puts = written(10, shards=1)
+    ((shard_id, records),) = puts.items()
+    access = StreamAccess(twin)
+    item = replace(whole(shard_id, records), spent_bytes=5 * MIB)
+    for _ in read_ranges(access, (item,)):
+        pass
+    assert access.pace_of(shard_id).wait_seconds(boot_seconds()) > 0, "of five, two come a second"
 
 
 def test_what_travelled_with_the_task_is_not_read() -> None:
