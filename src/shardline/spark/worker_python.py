@@ -3,7 +3,8 @@
 Spark puts a zipped copy of pyspark in front of their path. It holds no bytecode, and Python keeps
 none for a zip, so that each worker that is started compiles it again: more than half of the time
 until a query asks for its first batch. The script beside this file takes the zip off the path; the
-worker then imports the pyspark that this process has imported.
+worker then imports the pyspark that this process has imported. The script also has workers forked
+from `worker_daemon.py` instead of Spark's own daemon.
 """
 
 from __future__ import annotations

@@ -30,6 +30,17 @@ def test_a_worker_whose_socket_is_closed_ends_without_a_trace(
     assert daemon.worker(None, True) == 1
 
 
+def test_workers_of_our_own_daemon_end_without_a_trace_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spark = daemon_named("pyspark.daemon")
+    monkeypatch.setitem(sys.modules, "__main__", daemon_named("shardline.spark.worker_daemon"))
+    monkeypatch.setitem(sys.modules, "pyspark.daemon", spark)
+    end_quietly.cache_clear()
+    end_quietly()
+    assert spark.worker(None, True) == 1
+
+
 def test_another_process_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     program = daemon_named("pytest")
     monkeypatch.setitem(sys.modules, "__main__", program)
