@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+import re
 import struct
 from datetime import UTC, timedelta
 from functools import partial
@@ -67,6 +68,7 @@ JSON_PIECES = [
         b"99999999999999",
     ),
 ]
+_VALUE = re.compile(rb'(?<="Data":")[^"]*|(?<=Timestamp":)[^,}]*|(?<="SequenceNumber":")[^"]*')
 CBOR_PIECES = [
     *(b"\x5b" + b"\xff" * 8, b"\x7b" + b"\x7f" * 8, b"\x9b" + b"\xff" * 8, b"\xbb" + b"\x80" * 8),
     *(b"\xc1", b"\xc2", b"\xf6", b"\xf5", b"\xf8\x20", b"\xff", b"\x00", b"\x1c", b"\x9f" * 2000),
@@ -109,7 +111,8 @@ def check(seed: int) -> None:
             ensure_ascii=draw.random() < 0.3,
             separators=None if spaced else (",", ":"),
         )
-        body = damaged_bytes(draw, text.encode(), JSON_PIECES)
+        damage = _other_value if draw.random() < 0.3 else damaged_bytes
+        body = damage(draw, text.encode(), JSON_PIECES)
     else:
         body = damaged_bytes(draw, cbor.encode(answer), CBOR_PIECES)
     fast, simple = _outcome(decode_kinesis, body), _outcome(decode_simply, body)
@@ -132,6 +135,13 @@ def _outcome(decode: Callable[[bytes], RecordsAnswer], body: bytes) -> RecordsAn
 
 
 # --- making bodies ---------------------------------------------------------------------------
+
+
+def _other_value(draw: random.Random, body: bytes, pieces: list[bytes]) -> bytes:
+    """Return a body with a piece in the place of one value; the rest suits the fast way."""
+    places = [found.span() for found in _VALUE.finditer(body)]
+    begin, end = draw.choice(places or [(0, 0)])
+    return body[:begin] + draw.choice(pieces[:23]) + body[end:]  # numbers and base64
 
 
 def _record(draw: random.Random, number: int, digits: int) -> dict[str, Any]:

@@ -123,6 +123,41 @@ def test_fields_in_another_order_and_unknown_ones_are_read_over(
     assert seen(split_aggregated(page(signed(b"".join(parts))))) == expected(records, "0")
 
 
+TWO = [UserRecord("a", b"1"), UserRecord("b", b"2", "7")]
+GROUP, GROUP_END = varint(5 << 3 | 3), varint(5 << 3 | 4)
+ODD_FIELDS = (
+    GROUP + GROUP_END,
+    GROUP + sized(1, b"z") + varint(9 << 3 | 3) + varint(9 << 3 | 4) + GROUP_END,
+    varint(5 << 3) + b"\xff" * 9 + b"\x7f",
+)
+
+
+@pytest.mark.case("X-26")
+@pytest.mark.parametrize("many", [1, 100], ids=["one by one", "all at once"])
+@pytest.mark.parametrize(
+    "odd", ODD_FIELDS, ids=["a group", "nested groups", "a number of ten bytes"]
+)
+def test_odd_fields_are_read_over_as_protobuf_does(odd: bytes, many: int) -> None:
+    records = TWO * many
+    message = aggregate(records)[4:-16]
+    inside = sized(3, numbered(1, 0) + odd + sized(3, b"x"))
+    for each in (odd + message, message + odd):
+        assert seen(split_aggregated(page(signed(each)))) == expected(records, "0")
+    rows = expected([*records, UserRecord("a", b"x")], "0")
+    assert seen(split_aggregated(page(signed(message + inside)))) == rows
+
+
+@pytest.mark.case("X-26")
+@pytest.mark.parametrize("many", [1, 200], ids=["one by one", "all at once"])
+def test_a_tag_or_number_with_idle_bytes_means_the_same(many: int) -> None:
+    first = b"\x8a\x00" + sized(1, b"z")[1:]  # the tag 0x0A in two bytes
+    zero = b"\x08" + b"\x80" * 9 + b"\x1a"  # a zero in ten; the last byte looks like the next tag
+    record = sized(3, zero + sized(3, b"x"))
+    message = first + sized(1, b"a") + record * many
+    rows = expected([UserRecord("z", b"x")] * many, "0")
+    assert seen(split_aggregated(page(signed(message)))) == rows
+
+
 @given(USER_RECORDS)
 def test_all_at_once_and_one_by_one_read_the_same(records: list[UserRecord]) -> None:
     message = aggregate(records)[len(MAGIC) : -16]
@@ -158,7 +193,6 @@ def test_ordinary_records_are_only_numbered() -> None:
 # --- what is damaged or made to do harm ------------------------------------------------------
 
 
-TWO = [UserRecord("a", b"1"), UserRecord("b", b"2", "7")]
 DAMAGED = {
     "another digest": aggregate(TWO, b"0" * 16),
     "no message": MAGIC + b"\xff" * 30,
@@ -180,7 +214,13 @@ DAMAGED = {
     "a number that is too long": signed(b"\x08" + b"\xff" * 12),
     "a field without a number": signed(aggregate(TWO)[4:-16] + b"\x00\x00"),
     "a field whose number is too large": signed(aggregate(TWO)[4:-16] + varint(1 << 32) + b"\x00"),
-    "a group": signed(aggregate(TWO)[4:-16] + varint(5 << 3 | 3)),
+    "a group without an end": signed(aggregate(TWO)[4:-16] + GROUP),
+    "a group with the end of another": signed(aggregate(TWO)[4:-16] + GROUP + varint(6 << 3 | 4)),
+    "an end without a group": signed(aggregate(TWO)[4:-16] + GROUP_END),
+    "groups that are too deep": signed(aggregate(TWO)[4:-16] + GROUP * 200 + GROUP_END * 200),
+    "a key's number over int64": signed(
+        sized(1, b"a") + sized(3, varint(8) + varint((1 << 64) - 1) + sized(3, b"x"))
+    ),
     "cut": signed(aggregate(TWO)[4:-17]),
 }
 
