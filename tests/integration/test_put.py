@@ -66,11 +66,11 @@ def by_key(records: list[tuple[str, bytes]]) -> dict[str, list[bytes]]:
 def test_a_third_of_the_entries_refused(service: Service) -> None:
     url = create(service, shards=4)
     service.faults.add("throttle", "PutRecords", times=None, probability=1 / 3)
-    records = [(f"key-{n % 50}", b"%d" % n) for n in range(1_000)]
+    records = [(f"key-{n % 50}", b"%d" % n) for n in range(10_000)]
     result = shardline.put("kinesis://orders", records, endpoint_url=url)
     assert written(service) == by_key(records)
-    assert result.records == 1_000
-    assert result.refused > 300
+    assert result.records == 10_000
+    assert result.refused > 3_000
     assert set(result.last) <= {f"shardId-{n:012d}" for n in range(4)}
 
 

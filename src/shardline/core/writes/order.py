@@ -6,22 +6,20 @@ the one before it was accepted. A refused entry holds back later ones of its key
 call is repeated because its answer was lost, an entry may be written twice in a row, with nothing
 of its key in between.
 
-A shard whose quota is used up refuses the rest of a call. If it takes a later entry that is no
-smaller, and refuses no more than it takes, its quota was not the reason: it is not slowed down.
-
 Entries go in, calls come out, answers go in. Nothing is dropped: an entry that a shard refuses for
 too long is reported by `overdue`, and the caller fails.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
 from shardline.core.shards import hash_key_of
 from shardline.core.writes.entries import MIB
-from shardline.core.writes.quota import ShardQuota
+from shardline.core.writes.quota import SPACING_RECORDS, ShardQuota, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -79,6 +77,8 @@ class Lane:
 
     def taken_bytes(self) -> int:
         """Return the size of the entries that the call under way has."""
+        if self.taken == 1:
+            return self.waiting[0].size_bytes
         return sum(entry.size_bytes for entry in self.taken_entries())
 
 
@@ -149,8 +149,8 @@ class WriteOrder:
         """True if everything that was added is accepted."""
         return not self._lanes
 
-    def add(self, entry: Entry) -> None:
-        """Take a record, after all others of its key."""
+    def add(self, entry: Entry) -> bool:
+        """Take a record, after all others of its key. Return true if there is more to send now."""
         self.backlog_records += 1
         self.backlog_bytes += entry.size_bytes
         lane = self._lanes.get(entry.key)
@@ -158,8 +158,9 @@ class WriteOrder:
             lane = self._lanes[entry.key] = Lane(entry.key)
             lane.waiting.append(entry)
             self._shard_of(lane).ready.append(lane)
-        else:
-            lane.waiting.append(entry)
+            return True
+        lane.waiting.append(entry)
+        return False
 
     def listed(self, shards: Iterable[Shard], now: float) -> None:
         """Record a listing of the stream's shards."""
@@ -193,6 +194,7 @@ class WriteOrder:
                     self._turns.rotate(-1)
                     return call
                 if not quota.spend(size, now):
+                    quota.close(size, now, _waiting(ready))
                     break
                 ready.popleft()
                 call.append(lane)
@@ -209,36 +211,22 @@ class WriteOrder:
         """Record the answer to a call."""
         written = self.written
         written.calls += 1
-        refused: Counter[str | None] = Counter()
-        accepted: Counter[str | None] = Counter()
-        smallest_refused: dict[str | None, int] = {}
-        has_room: set[str | None] = set()
-        """Shards that took an entry after they had refused one that was no larger."""
+        tallies: dict[str | None, Tally] = {}
         for lane, result in zip(call, results, strict=True):
             shard_id = lane.expected.shard_id if lane.expected else None
+            size = lane.taken_bytes()
             if result.sequence_number is None:
-                size = lane.taken_bytes()
                 shard_id = self._refused(lane, result.error_code or "refused", now)
-                refused[shard_id] += 1
-                smallest_refused[shard_id] = min(size, smallest_refused.get(shard_id, size))
+                tallies.setdefault(shard_id, Tally()).refuse(size)
                 continue
-            accepted[shard_id] += 1
-            if shard_id in smallest_refused and lane.taken_bytes() >= smallest_refused[shard_id]:
-                has_room.add(shard_id)
+            tallies.setdefault(shard_id, Tally()).accept(size)
             self._accepted(lane)
             if result.shard_id is not None:
                 written.last[result.shard_id] = result.sequence_number
                 if shard_id is not None and shard_id != result.shard_id:
                     self.needs_listing |= now > self._listed_at + _LIST_SECONDS
-        for shard_id in {*refused, *accepted} & self._shards.keys():
-            quota = self._shards[shard_id].quota
-            if refused[shard_id] and not (
-                shard_id in has_room and refused[shard_id] <= accepted[shard_id]
-            ):
-                part = refused[shard_id] / (refused[shard_id] + accepted[shard_id])
-                quota.refused(now, part, self._spread)
-            else:
-                quota.accepted(now)
+        for shard_id in tallies.keys() & self._shards.keys():
+            self._shards[shard_id].quota.answered(tallies[shard_id], now, self._spread)
 
     def _take(self, lane: Lane) -> int:
         """Take what goes into one entry of a call, and return its size."""
@@ -297,6 +285,11 @@ class WriteOrder:
             self._turns.append(shard)
         lane.expected, lane.by_key = shard, explicit is None
         return shard
+
+
+def _waiting(lanes: Iterable[Lane]) -> int:
+    """Return how many records wait in lanes, which all have some; at least enough if many do."""
+    return sum(len(lane.waiting) for lane in islice(lanes, SPACING_RECORDS))
 
 
 def _unlimited() -> ShardQuota:

@@ -88,21 +88,16 @@ class Writer:
         Raises what made the writer fail, if it has failed: no later record of a key is written
         where an earlier one was not.
         """
-        self.put_all([_entry((key, data, explicit_hash_key))])
+        entry = _entry((key, data, explicit_hash_key))
+        with self._changed:
+            if self._add(entry):
+                self._notify()
 
     def put_all(self, entries: Iterable[Entry]) -> None:
         """Write records in their order; `put` says what is waited for."""
-        order = self._order
         with self._changed:
             for entry in entries:
-                if (
-                    order.backlog_records >= _BACKLOG_RECORDS
-                    or order.backlog_bytes > _BACKLOG_BYTES
-                ):
-                    self._notify()
-                    self._changed.wait_for(self._has_room)
-                self._require_alive()
-                order.add(entry)
+                self._add(entry)
             self._require_alive()
             self._notify()
 
@@ -134,6 +129,15 @@ class Writer:
                 self.flush()
         finally:
             self.close()
+
+    def _add(self, entry: Entry) -> bool:
+        """Add a record when there is room; return true if the senders are to be told."""
+        order = self._order
+        if order.backlog_records >= _BACKLOG_RECORDS or order.backlog_bytes > _BACKLOG_BYTES:
+            self._notify()
+            self._changed.wait_for(self._has_room)
+        self._require_alive()
+        return order.add(entry)
 
     def _send(self) -> None:
         seen = 0

@@ -65,28 +65,30 @@ def test_a_refused_entry_holds_back_its_key_and_no_other() -> None:
 
 @pytest.mark.req("S-05")
 def test_a_refusal_pauses_only_the_keys_of_its_shard() -> None:
-    order = order_of(("a", "a1", "0"), ("b", "b1", str(HALF)), ("c", "c1", "1"))
+    low = [(key, f"{key}1", "0") for key in "acdef"]
+    order = order_of(*low, ("b", "b1", str(HALF)))
     call = order.next_call(0.0)
-    assert contents(call) == ["a1", "c1", "b1"]
-    order.answered(call, [REFUSED, REFUSED, Result("high", "2")], 0.0)
+    assert contents(call) == ["a1", "c1", "d1", "e1", "f1", "b1"]
+    order.answered(call, [*[REFUSED] * 5, Result("high", "2")], 0.0)
     order.add(make_entry("b", b"b2", str(HALF)))
     assert contents(order.next_call(0.0)) == ["b2"]
     assert order.wait_seconds(0.0) == pytest.approx(0.1)
-    assert contents(order.next_call(0.11)) == ["c1", "a1"]
+    assert contents(order.next_call(0.11)) == ["f1", "e1", "d1", "c1", "a1"]
 
 
 @pytest.mark.req("S-05")
 @pytest.mark.parametrize(
     ("sizes", "taken", "paused"),
     [
-        ((9, 9, 9), "nyy", False),  # there was room after the refusal
-        ((9, 9, 9), "yyn", True),  # the rest of the call was refused
-        ((9, 9, 9), "nny", True),  # more was refused than taken
-        ((9, 1, 1), "nyy", True),  # there was room for smaller ones
+        ([9] * 10, "nnnnnyyyyy", False),  # there was room after the refusals
+        ([9] * 10, "yyyyynnnnn", True),  # the rest of the call was refused
+        ([9] * 10, "yyyyyyynnn", False),  # the same, but that may be chance
+        ([9] * 10, "nnnnnnyyyy", True),  # more was refused than taken
+        ([9] * 5 + [1] * 5, "nnnnnyyyyy", True),  # there was room for smaller ones
     ],
 )
 def test_a_shard_is_slowed_down_if_its_quota_may_be_the_reason(
-    sizes: tuple[int, ...], taken: str, paused: bool
+    sizes: list[int], taken: str, paused: bool
 ) -> None:
     order = order_of(*[(f"{n}", "x" * size, "0") for n, size in enumerate(sizes)])
     order.answered(order.next_call(0.0), [ACCEPTED if t == "y" else REFUSED for t in taken], 0.0)
