@@ -18,6 +18,10 @@ _TOKEN: Final = re.compile(
 _KEYWORDS: Final = frozenset(
     {"AND", "OR", "NOT", "BETWEEN", "IN", "SET", "REMOVE", "ADD", "DELETE"}
 )
+_MOST_BYTES: Final = 4096
+_MOST_OPERATORS: Final = 300
+_DEEPEST: Final = 60
+"""Of parentheses: the parser and what evaluates its tree are recursive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +43,26 @@ class Tokens:
         self._text = text
         if not text.strip():
             raise self.error("The expression can not be empty;")
+        if (size := len(text.encode())) > _MOST_BYTES:
+            raise self.error(
+                f"Expression size has exceeded the maximum allowed size; expression size: {size}"
+            )
         self._tokens = [_token(match) for match in _TOKEN.finditer(text)]
+        self._check_bounds()
         self._tokens.append(Token("end", "<EOF>", len(text), len(text)))
         self._index = 0
+
+    def _check_bounds(self) -> None:
+        operators = sum(token.kind == "keyword" for token in self._tokens)
+        if operators > _MOST_OPERATORS:
+            raise self.error(
+                f"The expression contains too many operators; operator count: {operators}"
+            )
+        depth = 0
+        for token in self._tokens:
+            depth += (token.text == "(") - (token.text == ")")
+            if depth > _DEEPEST:
+                raise self.error("The expression has redundant parentheses;")
 
     @property
     def next(self) -> Token:

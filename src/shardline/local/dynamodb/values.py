@@ -18,6 +18,8 @@ Item = dict[str, Value]
 TYPES: Final = ("S", "N", "B", "SS", "NS", "BS", "M", "L", "BOOL", "NULL")
 ORDERED_TYPES: Final = frozenset({"S", "N", "B"})
 MOST_ITEM_BYTES: Final = 400 * 1024
+MOST_LEVELS: Final = 32
+"""How deep values may lie in lists and maps; an attribute of the item is the first level."""
 
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _MOST_DIGITS: Final = 38
@@ -33,17 +35,18 @@ def invalid(message: str) -> Refusal:
     return Refusal("ValidationException", message)
 
 
-def normalize_item(item: object) -> Item:
+def normalize_item(item: object, level: int = 1) -> Item:
     """Return an item with every value in its one form. Raises `Refusal` for what is invalid."""
     if not isinstance(item, dict):
         raise Refusal(
             "SerializationException", "Start of structure or map found where not expected"
         )
-    return {name: normalize(value) for name, value in item.items()}
+    return {name: normalize(value, level) for name, value in item.items()}
 
 
-def normalize(value: object) -> Value:
+def normalize(value: object, level: int = 1) -> Value:
     """Return a value in its one form: plain numbers, sorted sets. Raises `Refusal`."""
+    _check_level(level)
     if not isinstance(value, dict):
         raise Refusal("SerializationException", "Unexpected value type in payload")
     kinds = [kind for kind in value if kind in TYPES]
@@ -57,7 +60,12 @@ def normalize(value: object) -> Value:
             "the supported datatypes"
         )
     [kind] = kinds
-    return {kind: _NORMALIZE[kind](value[kind])}
+    content = value[kind]
+    if kind == "M":
+        return {kind: _map(content, level + 1)}
+    if kind == "L":
+        return {kind: [normalize(each, level + 1) for each in _array(content)]}
+    return {kind: _NORMALIZE[kind](content)}
 
 
 def kind_of(value: Value) -> str:
@@ -82,13 +90,14 @@ def number(value: Decimal) -> Value:
     return {"N": _number_text(value)}
 
 
-def size_of_item(item: Mapping[str, Value]) -> int:
-    """Return the size of an item as the service counts it: names and values."""
-    return sum(len(name.encode()) + size_of(value) for name, value in item.items())
+def size_of_item(item: Mapping[str, Value], level: int = 1) -> int:
+    """Return the size of an item as the service counts it. Raises `Refusal` if it is too deep."""
+    return sum(len(name.encode()) + size_of(value, level) for name, value in item.items())
 
 
-def size_of(value: Value) -> int:
+def size_of(value: Value, level: int = 1) -> int:
     """Return the size of a value in bytes, as the service counts it."""
+    _check_level(level)
     [(kind, content)] = value.items()
     match kind:
         case "S":
@@ -98,13 +107,21 @@ def size_of(value: Value) -> int:
         case "B":
             return len(b64decode(content))
         case "M":
-            return 3 + size_of_item(content) + len(content)
+            return 3 + size_of_item(content, level + 1) + len(content)
         case "L":
-            return 3 + sum(1 + size_of(each) for each in content)
+            return 3 + sum(1 + size_of(each, level + 1) for each in content)
         case "SS" | "NS" | "BS":
             return sum(size_of({kind[0]: each}) for each in content)
         case _:
             return 1
+
+
+def _check_level(level: int) -> None:
+    if level > MOST_LEVELS:
+        raise invalid(
+            "Nesting Levels have exceeded supported limits: Attributes in the item have nested "
+            "levels beyond supported limit"
+        )
 
 
 # --- one form for each type ------------------------------------------------------------------
@@ -165,14 +182,10 @@ def _null(content: object) -> bool:
     return True
 
 
-def _map(content: object) -> Item:
+def _map(content: object, level: int) -> Item:
     if isinstance(content, dict) and "" in content:
         raise invalid("Empty attribute name")
-    return normalize_item(content)
-
-
-def _list(content: object) -> list[Value]:
-    return [normalize(each) for each in _array(content)]
+    return normalize_item(content, level)
 
 
 def _array(content: object) -> list[Any]:
@@ -217,8 +230,6 @@ _NORMALIZE: Final[dict[str, Callable[[object], Any]]] = {
     "SS": _strings,
     "NS": _numbers,
     "BS": _binaries,
-    "M": _map,
-    "L": _list,
     "BOOL": _boolean,
     "NULL": _null,
 }

@@ -54,6 +54,24 @@ WORDS = st.sampled_from(
 TEXTS = st.lists(WORDS, max_size=12).map(" ".join) | st.text(max_size=30)
 
 
+BOUNDS = [
+    "(" * 4000,
+    "size(" * 800,
+    "(" * 5000,
+    "NOT " * 1000 + "a = :v",
+    " AND ".join(["a = :v"] * 302),
+    "a[" + "1" * 5000 + "] = :v",
+]
+
+
+@pytest.mark.parametrize("text", BOUNDS, ids=[text[:5] + f" {len(text)}" for text in BOUNDS])
+def test_an_expression_is_bounded(text: str) -> None:
+    with pytest.raises(Refusal, match="Invalid ConditionExpression"):
+        parse_condition("ConditionExpression", text, placeholders())
+    with pytest.raises(Refusal, match="Invalid UpdateExpression"):
+        parse_update(f"SET a = {text}", placeholders())
+
+
 def placeholders(**names: str) -> Placeholders:
     values: dict[str, Any] = {":v": {"S": "x"}, ":a": {"N": "1"}}
     return Placeholders(

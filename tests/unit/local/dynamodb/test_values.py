@@ -49,3 +49,16 @@ def test_sizes_are_counted_as_the_service_does() -> None:
         {"id": {"S": "ü"}, "b": {"B": "AAAA"}, "l": {"L": [{"BOOL": True}]}, "m": {"M": {}}}
     )
     assert size_of_item(item) == (2 + 2) + (1 + 3) + (1 + 3 + 1 + 1) + (1 + 3)
+
+
+@pytest.mark.parametrize("kind", ["L", "M"])
+def test_values_lie_32_levels_deep_and_no_deeper(kind: str) -> None:
+    value: dict[str, Any] = {"S": "x"}
+    for _ in range(31):
+        value = {kind: [value] if kind == "L" else {"a": value}}
+    assert normalize(value) == value
+    assert size_of_item({"name": value})
+    deeper = {"M": {"a": value}}
+    for refuse in (normalize, lambda each: size_of_item({"name": each})):
+        with pytest.raises(Refusal, match="Nesting Levels have exceeded supported limits"):
+            refuse(deeper)
