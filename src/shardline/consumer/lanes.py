@@ -42,7 +42,15 @@ def split(records: pa.RecordBatch, lanes: int, hash_key: str | None = None) -> l
     if lanes == 1 or not records.num_rows:
         return [records, *[records.slice(0, 0)] * (lanes - 1)]
     lane_of = _hashes(keys_of(records, hash_key)) % np.uint64(lanes)
-    return [records.take(pa.array(np.flatnonzero(lane_of == lane))) for lane in range(lanes)]
+    return [_rows_of(records, lane_of == lane) for lane in range(lanes)]
+
+
+def _rows_of(records: pa.RecordBatch, wanted: NDArray[np.bool_]) -> pa.RecordBatch:
+    """Return some rows in their order; without a copy if they lie side by side."""
+    rows = np.flatnonzero(wanted)
+    if not len(rows) or rows[-1] - rows[0] == len(rows) - 1:
+        return records.slice(int(rows[0]) if len(rows) else 0, len(rows))
+    return records.take(pa.array(rows))
 
 
 def _hashes(keys: pa.StringArray) -> NDArray[np.uint64]:

@@ -143,6 +143,7 @@ def main(descriptor: int, parent: int) -> None:
     _die_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the keeper decides when to stop
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    import shardline.services.wire.kinesis  # noqa: F401 - needed at the first page, imported ahead
     from shardline.consumer.logs import log_to_stderr
     from shardline.consumer.runner import PULSE_SECONDS, Runner
 

@@ -22,8 +22,8 @@ def open_table(address: str, access: Access | None = None) -> LeaseTable:
     kind = scheme.partition("+")[0]
     if not rest or kind not in {"sqlite", "postgresql", "dynamodb"}:
         # An address is never repeated: it may hold a password.
-        named = f"{kind}://… " if rest else ""
-        raise ConfigurationError(f"{named}is not the address of a lease table: {_FORMS}".lstrip())
+        named = f"{kind}://…" if rest else "that"
+        raise ConfigurationError(f"{named} is not the address of a lease table: {_FORMS}")
     if kind == "dynamodb":
         from shardline.leases.dynamodb import DynamoLeaseTable
 

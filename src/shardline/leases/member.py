@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from shardline.core.leasing import events as e
 from shardline.core.leasing.instructions import (
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from shardline.services.steps import Steps
 
 logger = logging.getLogger(__name__)
+
+_ABOUT_THE_STREAM: Final = (e.StreamDescribed, e.ShardsListed, e.ChildrenListed)
 
 
 class ShardWork(Protocol):
@@ -107,18 +109,14 @@ class Member:
 
     def handle(self, event: e.Event) -> list[Instruction]:
         """Hand an event to the state, pass calls on to the worker, and return the rest."""
-        others: list[Instruction] = []
-        known, working = self.state.header, self.state.working(self.clock())
-        instructions = self.state.handle(event, self.clock())
-        match event:
-            case e.StreamDescribed() | e.ShardsListed() | e.ChildrenListed():
-                self.wake("rows")
-            case e.HeaderRead() if known is None:
-                self.wake("listings")
-            case e.WriteDone() if not working and self.state.working(self.clock()):
-                self.wake("rows")
-            case _:
-                pass
+        state, now, others = self.state, self.clock(), list[Instruction]()
+        first = isinstance(event, e.HeaderRead) and state.header is None
+        lapsed = isinstance(event, e.WriteDone) and not state.working(now)
+        instructions = state.handle(event, now)
+        if isinstance(event, _ABOUT_THE_STREAM) or (lapsed and state.working(now)):
+            self.wake("rows")
+        elif first:
+            self.wake("listings")
         for instruction in instructions:
             if not isinstance(instruction, Start | Finish | Stop):
                 others.append(instruction)

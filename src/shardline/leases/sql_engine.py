@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from typing import Any, Final
 from urllib.parse import quote, quote_plus, unquote
 
@@ -41,6 +43,7 @@ def make_engine(url: str, wait_seconds: float) -> sa.Engine:
             "PostgreSQL needs a driver: pip install 'shardline[postgresql]'"
         ) from error
     if engine.dialect.name == "sqlite":
+        event.listen(engine, "do_connect", _create_private)
         event.listen(engine, "connect", _prepare_sqlite(wait_seconds))
         event.listen(engine, "begin", _begin_sqlite)
     return engine
@@ -71,6 +74,17 @@ def _begin_sqlite(connection: sa.Connection) -> None:
     """
     reads = connection.get_execution_options().get("reads", False)
     connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+
+
+def _create_private(_dialect: object, _record: object, arguments: list[Any], _: object) -> None:
+    """Create the file of a table for its owner only; one that exists keeps its mode.
+
+    SQLite gives the files beside it the same mode. Where this fails, SQLite says why.
+    """
+    path = str(arguments[0])
+    if path != ":memory:" and not path.startswith("file:"):
+        with contextlib.suppress(OSError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _prepare_sqlite(wait_seconds: float) -> Any:

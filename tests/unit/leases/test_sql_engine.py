@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import traceback
+from typing import TYPE_CHECKING
 
 import pytest
 import sqlalchemy as sa
@@ -11,6 +12,9 @@ import sqlalchemy as sa
 from shardline.errors import ShardlineError
 from shardline.leases.address import open_table, table_is_local
 from shardline.leases.sql_engine import without_secrets
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SECRET = "geh3im"  # noqa: S105 - of nobody
 FORMS = [
@@ -72,3 +76,10 @@ def test_what_a_driver_says_is_repeated_without_the_password(address: str) -> No
 )
 def test_a_table_in_a_file_is_local(address: str, local: bool) -> None:
     assert table_is_local(address) is local
+
+
+def test_the_files_of_a_new_table_are_readable_by_their_owner_alone(tmp_path: Path) -> None:
+    table = open_table(f"sqlite:///{tmp_path}/leases.db")
+    table.prepare()
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+    table.close()

@@ -35,6 +35,8 @@ def _finished_rows(
     ledger: Ledger, peers: Peers, retention_seconds: float, today: datetime
 ) -> Iterator[Save | Delete]:
     """Mark rows that nothing needs, delete them a retention period later, or remove the mark."""
+    if not ledger.completed:
+        return
     unneeded = {row.shard_id for row in ledger.unneeded()}
     for shard_id in sorted(ledger.completed):
         row = ledger.rows[shard_id]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 _MOST_WEIGHT: Final = 4_000
 """About ten minutes of a quiet worker, in less than a megabyte."""
 _MOST_LINES: Final = 60
+_HEAVY: Final = (RowsRead, RowsScanned, ShardsListed)
 
 
 class Entry(NamedTuple):
@@ -28,7 +29,7 @@ class EventLog:
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
-        self._entries: deque[Entry] = deque()
+        self._entries: deque[tuple[Event, float, int]] = deque()
         self._weight = 0
         self._lines: deque[str] = deque(maxlen=_MOST_LINES)
         self.complete = True
@@ -36,11 +37,11 @@ class EventLog:
 
     def add(self, event: Event, now: float) -> None:
         """Record an event. Old ones are dropped when the log is full."""
-        entry = Entry(event, now, _weight(event))
-        self._entries.append(entry)
-        self._weight += entry.weight
+        weight = _weight(event) if isinstance(event, _HEAVY) else 1
+        self._entries.append((event, now, weight))
+        self._weight += weight
         while self._weight > _MOST_WEIGHT and len(self._entries) > 1:
-            self._weight -= self._entries.popleft().weight
+            self._weight -= self._entries.popleft()[2]
             self.complete = False
 
     def write(self, now: float, text: str) -> None:
@@ -49,18 +50,12 @@ class EventLog:
 
     def entries(self) -> tuple[Entry, ...]:
         """Return the events that are kept, the oldest first."""
-        return tuple(self._entries)
+        return tuple(Entry(*entry) for entry in self._entries)
 
     def lines(self, shard_id: str = "") -> str:
         """Return the last lines; of one shard if it is named."""
         return "\n".join(line for line in self._lines if shard_id in line)
 
 
-def _weight(event: Event) -> int:
-    match event:
-        case RowsScanned(rows) | RowsRead(_, rows):
-            return 1 + len(rows)
-        case ShardsListed(shards):
-            return 1 + len(shards)
-        case _:
-            return 1
+def _weight(event: RowsRead | RowsScanned | ShardsListed) -> int:
+    return 1 + len(event.shards if isinstance(event, ShardsListed) else event.rows)

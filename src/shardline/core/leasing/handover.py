@@ -53,6 +53,10 @@ class Handovers:
 
         Those in `avoided` are not asked for.
         """
+        if len(loads) == 1:  # there is nobody to ask
+            self.asked_at.clear()
+            self._short_since = None
+            return
         mine = next(load for load in loads if load.worker == self._me)
         richer = {load.worker for load in loads if load.held >= mine.held + 2}
         for shard_id, asked_at in list(self.asked_at.items()):

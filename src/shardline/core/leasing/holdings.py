@@ -50,7 +50,7 @@ class Stage(Enum):
     """Work ended under this epoch, and never starts again under it."""
 
 
-AT_WORK = frozenset({Stage.STARTED, Stage.FINISHING, Stage.FINISHED})
+AT_WORK = (Stage.STARTED, Stage.FINISHING, Stage.FINISHED)
 
 
 @dataclass(slots=True)

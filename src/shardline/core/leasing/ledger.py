@@ -170,7 +170,7 @@ class Ledger:
     def gaps(self) -> list[str]:
         """Shards that vanished before they were completed."""
         gone = self.listing.gone
-        return sorted(i for i in gone if i in self.rows and i not in self.completed)
+        return sorted(i for i in gone if i in self.rows and i not in self.completed) if gone else []
 
     def drained(self) -> bool:
         """Return true if all that is listed is closed and was processed, and nothing else is left.

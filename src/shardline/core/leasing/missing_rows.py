@@ -56,6 +56,11 @@ class MissingRows:
         `heirs_of` are shards that this worker works on or completed: it creates the rows of
         their children, because it is the first to know of them.
         """
+        if not ledger.lost and not ledger.missing():  # as it usually is
+            self._missing_since = {}
+            if not header.settled and ledger.listing.shards:
+                yield Bump(settled=True)
+            return
         lost = {i: ledger.lost[i] for i in ledger.lost_in_use()}
         unproven = set(ledger.unproven)
         missing = [i for i in ledger.missing() if i not in lost and i not in unproven]

@@ -35,6 +35,7 @@ class OwnHeartbeat:
         self._beat = beat
         self._stored: Heartbeat | None = None
         self._times = times
+        self._stop_seconds = times.stop_seconds
         self.renewed_at = float("-inf")
         """When the last renewal that succeeded was sent."""
         self.summary = Summary()
@@ -42,12 +43,12 @@ class OwnHeartbeat:
     @property
     def valid_until(self) -> float:
         """Until when leases may be worked under, on this worker's clock."""
-        return self.renewed_at + self._times.stop_seconds
+        return self.renewed_at + self._stop_seconds
 
     def renewal(self, now: float, held: int, asks: Iterable[str], leaving: bool) -> Renew | None:
         """Return the heartbeat to write, if it is due, or if its content has changed."""
         asked = tuple(sorted(asks))
-        new_asks = self._stored is not None and not set(asked) <= set(self._beat.asks)
+        new_asks = asked and self._stored is not None and not set(asked) <= set(self._beat.asks)
         due = now - self.renewed_at >= self._times.renew_seconds
         if not (due or new_asks or (leaving and not self._beat.leaving)):
             return None

@@ -44,7 +44,7 @@ class Peers:
     def confirm(self, worker: str, beat: Heartbeat | None, now: float) -> bool:
         """Record a consistent read of a suspect; return true if it is dead by that."""
         self._update(worker, beat, now)
-        observed = self._observed[worker]
+        observed, self._live = self._observed[worker], None
         observed.dead = now - observed.since >= self._lease_seconds
         return observed.dead
 
@@ -63,8 +63,9 @@ class Peers:
 
     def next_suspect_at(self, now: float) -> float:
         """Return when the next one will have stood still for a lease time, if it does not move."""
-        times = (o.since + self._lease_seconds for o in self._observed.values() if not o.dead)
-        return min((at for at in times if at > now), default=float("inf"))
+        since = now - self._lease_seconds
+        moved = [o.since for o in self._observed.values() if not o.dead and o.since > since]
+        return min(moved) + self._lease_seconds if moved else float("inf")
 
     def dead(self, worker: str) -> bool:
         """Return true if a worker's leases may be taken."""
@@ -120,12 +121,9 @@ class Peers:
         return [i for i in things if crc32(i.encode()) % workers == above_me]
 
     def _update(self, worker: str, beat: Heartbeat | None, now: float) -> None:
-        self._live = None
         observed = self._observed.get(worker)
-        if observed is None:
+        known = observed.beat if observed is not None else None
+        moved = beat is not None and (known is None or beat.count > known.count)
+        if observed is None or moved or (beat is None and known is not None):
             self._observed[worker] = _Observed(beat, now)
-        elif beat is None:
-            if observed.beat is not None:
-                self._observed[worker] = _Observed(None, now)
-        elif observed.beat is None or beat.count > observed.beat.count:
-            self._observed[worker] = _Observed(beat, now)
+            self._live = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from shardline.core.leasing.holdings import Holding, Stage
 from shardline.core.leasing.instructions import Release, Save, Take
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from shardline.core.leasing.peers import Peers
     from shardline.core.leasing.rows import LeaseRow
     from shardline.core.leasing.times import LeaseTimes
+
+
+_OVER: Final = (Stage.FINISHED, Stage.STOPPED)
 
 
 class Saves:
@@ -70,6 +73,8 @@ class Saves:
     def _write(
         self, row: LeaseRow, holding: Holding, now: float, *, leaving: bool
     ) -> Save | Release | Take | None:
+        if not leaving and not self._due(row, holding, now):
+            return None
         new = self._with_progress(row, holding)
         if holding.halted:
             return Save(one_write(halted(new, holding.failed), row), row)
@@ -87,11 +92,17 @@ class Saves:
         if holding.stage is Stage.FINISHED:
             receiver = self._handovers.receiver_of(row.shard_id, self._peers)
             return Release(one_write(released(new, receiver), row), row)
-        suspected = row.starts > 1 and holding.acknowledged is not None
-        due = now - holding.saved_at >= self._times.checkpoint_seconds
-        if new is not row and (due or holding.gap or suspected):
-            return Save(one_write(new, row), row)
-        return None
+        return Save(one_write(new, row), row) if new is not row else None
+
+    def _due(self, row: LeaseRow, holding: Holding, now: float) -> bool:
+        """Return true if something may have to be written: there is progress, or work ended."""
+        if holding.stage in _OVER or holding.ended_at is not None or holding.gap:
+            return True
+        if holding.given_up or holding.halted:
+            return True
+        suspected = row.starts > 1
+        due = suspected or now - holding.saved_at >= self._times.checkpoint_seconds
+        return due and holding.acknowledged is not None
 
     def _take_anew(self, row: LeaseRow, new: LeaseRow, holding: Holding) -> Take | Save:
         """Return the take of a lease whose work was stopped; a failure counts as a start."""

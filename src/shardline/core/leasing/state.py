@@ -114,10 +114,21 @@ class LeaseState:
     def handle(self, event: e.Event, now: float) -> list[Instruction]:
         """Take in what happened, and return what to do: calls to the worker first."""
         self.log.add(event, now)
-        to_worker: list[Instruction] = list(self._notice_lapse(now))
+        to_worker: list[Instruction] = [] if self.working(now) else [*self._notice_lapse(now)]
         wanted: list[Instruction] = []
         changed: Iterable[str] | None = None
         match event:
+            case e.TimePassed():
+                pass
+            case e.RenewalDue():
+                wanted.extend(self._renewal(now))
+            case e.DecisionDue(today):
+                wanted.extend(self._decide(now, today))
+                changed = self._shards_of_mine()
+            case e.RoundBegun():
+                self._known.begin_round()
+            case e.HeaderRead() | e.HeartbeatsRead() | e.RowsScanned() | e.RowsRead():
+                changed = self._take_in(event, now)
             case e.WriteDone():
                 changed = self._write_done(event, now)
             case e.WriteRefused():
@@ -135,30 +146,21 @@ class LeaseState:
                 if holding is not None:
                     holding.parked = keys
                 changed = (shard_id,)
-            case e.RenewalDue():
-                wanted.extend(self._renewal(now))
-            case e.DecisionDue(today):
-                wanted.extend(self._decide(now, today))
-                changed = self._shards_of_mine()
             case e.Summarized(summary):
                 self.heartbeat.summary = summary
-            case e.TimePassed() | e.WriteUnanswered():
+            case e.WriteUnanswered():
                 pass
             case e.RunRead(run):
                 self.run.read(run, now)
             case e.Leaving():
                 self.leaving = True
                 changed = self._shards_of_mine()
-            case e.RoundBegun():
-                self._known.begin_round()
             case _:
-                self._take_in(event, now)
-                self._promise()
-                changed = self._shards_of_mine()
+                changed = self._take_in(event, now)
         if changed:
             working, leaving = self.working(now), self.leaving
             to_worker.extend(self._calls.due(changed, now, working=working, leaving=leaving))
-        return [*to_worker, *wanted]
+        return to_worker + wanted
 
     # --- queries ----------------------------------------------------------------------------
 
@@ -168,9 +170,9 @@ class LeaseState:
         return self.ledger.header
 
     @property
-    def mine(self) -> Collection[str]:
+    def mine(self) -> set[str] | frozenset[str]:
         """The shards whose rows name this worker, as far as it knows."""
-        return self.ledger.owned.get(self.owner, ())
+        return self.ledger.owned.get(self.owner, frozenset())
 
     @property
     def unowned(self) -> int:
@@ -254,7 +256,7 @@ class LeaseState:
 
     # --- what was read ----------------------------------------------------------------------
 
-    def _take_in(self, event: e.Event, now: float) -> None:
+    def _take_in(self, event: e.Event, now: float) -> Collection[str]:
         ledger = self.ledger
         match event:
             case e.HeaderRead(header, skipped):
@@ -299,6 +301,8 @@ class LeaseState:
                     ledger.looked_up(shard_id, found_it, now)
             case _:
                 raise TypeError(f"not an event: {event}")
+        self._promise()
+        return self._shards_of_mine()
 
     def _report(self, event: e.Report, now: float) -> None:
         """Take in what the worker reports; ignored if it is not at work under that epoch."""
@@ -330,10 +334,10 @@ class LeaseState:
                 return (row.shard_id,)
             case Delete(row):
                 self.ledger.deleted(row.shard_id)
+            case Forget(beat) if beat.worker == self.owner:
+                self.heartbeat.refused(None)
             case Forget(beat):
                 self.peers.forget(beat.worker)
-            case _:
-                pass
         return ()
 
     def _row_written(self, did: Instruction, new: LeaseRow, sent_at: float) -> None:
@@ -378,18 +382,16 @@ class LeaseState:
                 self.ledger.deleted(row.shard_id)
             case (Renew(), Heartbeat() | None as stored):
                 self.heartbeat.refused(stored)
-            case (Forget(beat), None):
-                self.peers.forget(beat.worker)
+            case (Forget() as did, None):
+                return self._write_done(e.WriteDone(did, now), now)
             case (Bump(), Header() as header):
                 self.ledger.read_header(header, now)
-            case _:
-                pass
         return ()
 
     # --- the rules --------------------------------------------------------------------------
 
     def _renewal(self, now: float) -> Iterator[Renew]:
-        if self.run.state in {RunState.UNKNOWN, RunState.MISSING}:
+        if self.run.state in (RunState.UNKNOWN, RunState.MISSING):
             return
         asks = () if self.leaving else self._handovers.asked_at
         renewal = self.heartbeat.renewal(now, len(self.mine), asks, self.leaving)
@@ -465,9 +467,7 @@ class LeaseState:
         )
 
     def _notice_lapse(self, now: float) -> Iterator[Stop]:
-        """Stop everything when the heartbeat was not renewed in time."""
-        if self.working(now):
-            return
+        """Stop everything: the heartbeat was not renewed in time."""
         for shard_id, holding in sorted(self.holdings.by_shard.items()):
             if holding.stage is not Stage.STOPPED:
                 self.log.write(now, f"could not renew in time: stopped {shard_id}")
@@ -480,12 +480,15 @@ class LeaseState:
             self.log.write(now, f"{shard_id} is listed open after its end: reading on")
 
     def _promise(self) -> None:
+        if not self._handovers.giving and not any(beat.asks for beat in self.peers.live()):
+            return
         at_work = {i for i, h in self.holdings.by_shard.items() if h.stage in AT_WORK}
         mine = set[str]() if self.leaving else at_work.intersection(self.mine)
         self._handovers.promise(mine, at_work, self.peers)
 
     def _shards_of_mine(self) -> Collection[str]:
-        return dict.fromkeys((*self.holdings.by_shard, *sorted(self.mine)))
+        held, mine = self.holdings.by_shard, self.mine
+        return (*held, *sorted(mine - held.keys())) if mine else tuple(held)
 
     def _listing_wanted(self, now: float) -> bool:
         """Return true if the listing has a hole, or a shard ended and has no children."""

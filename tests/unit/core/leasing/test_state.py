@@ -234,6 +234,23 @@ def test_what_a_leaving_worker_had_is_taken_at_once() -> None:
 
 
 @pytest.mark.case("W-12")
+def test_a_worker_that_leaves_deletes_its_heartbeat_once() -> None:
+    stage = Stage(shards=2)
+    leaver = stage.worker("a")
+    stage.let_pass(3)
+    stage.lose(leaver)
+    deletes, delete = list[str](), stage.table.delete_heartbeat
+
+    def delete_heartbeat(expected: Heartbeat) -> None:
+        deletes.append(expected.worker)
+        delete(expected)
+
+    stage.table.delete_heartbeat = delete_heartbeat  # type: ignore[method-assign]
+    leaver.leave()
+    assert deletes == [leaver.owner]
+
+
+@pytest.mark.case("W-12")
 def test_a_worker_that_leaves_takes_nothing_and_asks_for_nothing() -> None:
     stage = Stage(shards=4)
     leaver = stage.worker("a")
