@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from tools.removed_guards import GUARDS
+from tools.token_bugs import TOKEN_BUGS
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 _MOST_SECONDS: Final = 240
@@ -227,9 +228,9 @@ BUGS: Final = (
     PlantedBug(
         "X-04 X-05",
         "an empty page is taken for the tip where the service never names it",
-        "core/planning/time_search.py",
-        "        return answer.service_time - self.silent_since >= SILENCE",
-        "        return True",
+        "core/silence.py",
+        "        if self._spent >= SILENCE:",
+        "        if True:",
         f"{_EDGES}::test_a_bounded_read_goes_past_any_number_of_empty_pages "
         f"{_EDGES}::test_available_now_on_a_table_goes_past_any_number_of_empty_pages",
     ),
@@ -365,8 +366,8 @@ BUGS: Final = (
         "X-26",
         "a field of 128 bytes or more is cut",
         "services/wire/protobuf.py",
-        "            if length > 0x7F:\n                length, at = _varint(message, at - 1)",
-        "            length &= 0x7F",
+        "    size, after = _varint(message, at)\n    if after - at > _SHORT_BYTES:",
+        "    size, after = message[at] & 0x7F, at + 1\n    if after - at > _SHORT_BYTES:",
         "tests/unit/services/test_aggregation.py",
     ),
     PlantedBug(
@@ -409,6 +410,7 @@ BUGS: Final = (
         "max_records",
         "tests/unit/core/planning/test_limits.py",
     ),
+    *(PlantedBug(*bug) for bug in TOKEN_BUGS),
 )
 
 

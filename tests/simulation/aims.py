@@ -64,8 +64,13 @@ def _early_night(plan: Plan) -> bool:
     return any(f.kind == "night" and f.at < 4 and f.night_seconds < 86_000 for f in plan.faults)
 
 
+def _switched(plan: Plan) -> bool:
+    return plan.knobs.tables and _has({"recreate"})(plan)
+
+
 _A_NIGHT = ("a night", _has({"night"}))
 _A_DEPLOY = ("a deploy", _deploys)
+_OFF_AND_ON = ("a table that is switched off and on", _switched)
 _NO_END = ("trouble with the table, a reshard", _has(_TABLE_TROUBLES, _RESHARDS))
 
 WORLDS: Final[dict[str, tuple[str, Callable[[Plan], bool]]]] = {
@@ -135,6 +140,9 @@ WORLDS: Final[dict[str, tuple[str, Callable[[Plan], bool]]]] = {
         "one worker, whose consumer hangs",
         _hangs_alone,
     ),
+    "the stream before is left as soon as there is another one": _OFF_AND_ON,
+    "a stream is left when it is closed, though it is not processed": _OFF_AND_ON,
+    "the next stream of a table is never looked for": _OFF_AND_ON,
     "a consumer that hangs keeps its lease for ever": ("a consumer that hangs", _has({"hang"})),
 }
 """The seeds that a bug is tried with, by what it does, and how the table calls them."""

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from shardline.errors import ServiceUnreachable, ShardlineError, Throttled
 from shardline.leases.coordinator import Coordinator
 from shardline.leases.port import TableUnavailable
-from shardline.local.kinesis.records import shard_of_iterator
 from tests.simulation.clockwork import Actor
+from tests.simulation.fast_twin import FastTwin
+from tests.simulation.table_stream import TableTwin
 from tests.simulation.user import UserConsumer
-from tests.twins.kinesis import KinesisTwin
 from tests.twins.lease_table import MemoryLeaseTable
 
 if TYPE_CHECKING:
@@ -82,18 +82,20 @@ class Calls:
         self._user = user
 
     def perform(self, process: Process, call: Call, done: Done) -> None:
-        function = getattr(call, "func", call)
+        function: Any = call
+        arguments: tuple[Any, ...] = ()
+        if isinstance(call, partial):
+            function, arguments = call.func, call.args
         target: Any = getattr(function, "__self__", None)
-        arguments: tuple[Any, ...] = getattr(call, "args", ())
         if isinstance(target, MemoryLeaseTable):
             if function.__name__ == "swap_row":
                 self._network.writes.append(self._network.made + 1)
             self._remote(process, call, done, "table", "", self._network.table_deadline)
-        elif isinstance(target, KinesisTwin):
+        elif isinstance(target, FastTwin | TableTwin):
             name = function.__name__
             deadline = self._network.stream_deadline
             if name == "read":
-                shard = shard_of_iterator(arguments[0])
+                shard = target.shard_of(arguments[0])
                 self._remote(process, call, done, "reading", shard, deadline)
             elif name in ("open", "subscribe"):
                 self._remote(process, call, done, "reading", arguments[0], deadline)
@@ -112,23 +114,30 @@ class Calls:
         self, process: Process, call: Call, done: Done, path: str, shard: str, deadline: float
     ) -> None:
         """Make a call over the network: it may be lost, late, or without an answer."""
-        clockwork, random = process.machine.clockwork, self._network.random
-        no_answer = _no_answer(path)
-        self._network.made += 1
-        if self._network.script is not None:
-            fate = self._network.script.get(self._network.made, "")
-            self._scripted(process, call, done, fate, deadline, no_answer)
+        network, machine = self._network, process.machine
+        clockwork, random = machine.clockwork, network.random
+        network.made += 1
+        if network.script is not None:
+            fate = network.script.get(network.made, "")
+            self._scripted(process, call, done, fate, deadline, _no_answer(path))
             return
         there = 0.002 + 0.02 * random.random()
-        kinds = self._network.kinds(path, shard, clockwork.now)
-        if process.machine.cut_off or "outage" in kinds:
+        noise = network.noise if path != "table" else 0.0
+        if not network.troubles and not noise and not machine.cut_off:
+            if random.random() < 0.2:
+                done = partial(_later, clockwork.after, 0.02 * random.random(), done)
+            clockwork.after(there, partial(_make, call, done))
+            return
+        no_answer = _no_answer(path)
+        kinds = network.kinds(path, shard, clockwork.now)
+        if machine.cut_off or "outage" in kinds:
             clockwork.after(random.choice((there, deadline)), partial(done, None, no_answer))
             return
         if "throttle" in kinds and random.random() < 0.7:
             error = TableUnavailable("throttled") if path == "table" else Throttled("throttled")
             clockwork.after(there, partial(done, None, error))
             return
-        if path != "table" and self._network.noise and random.random() < self._network.noise:
+        if noise and random.random() < noise:
             clockwork.after(there, partial(done, None, random.choice((no_answer, Throttled("")))))
             return
         lost = "lose" in kinds and random.random() < 0.25

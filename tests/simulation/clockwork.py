@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import heapq
 import itertools
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from functools import partial
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Protocol
 
 from shardline.consumer.loops import _Stopped
@@ -44,14 +44,17 @@ class Clockwork:
         self._numbers = itertools.count()
 
     def at(self, time: float, action: Callable[[], None]) -> None:
-        heapq.heappush(self._planned, (max(time, self.now), next(self._numbers), action))
+        heappush(self._planned, (max(time, self.now), next(self._numbers), action))
 
     def after(self, seconds: float, action: Callable[[], None]) -> None:
-        self.at(self.now + seconds, action)
+        now = self.now
+        time = now + seconds if seconds > 0 else now
+        heappush(self._planned, (time, next(self._numbers), action))
 
     def run_until(self, end: float) -> None:
-        while self._planned and self._planned[0][0] <= end:
-            self.now, _, action = heapq.heappop(self._planned)
+        planned = self._planned
+        while planned and planned[0][0] <= end:
+            self.now, _, action = heappop(planned)
             self.events += 1
             if self.events > MOST_EVENTS:
                 raise TooManyEvents(f"{self.events} events at {self.now:.1f}")
@@ -116,16 +119,10 @@ class Process:
         """True if no error at all may end an actor of this process."""
         self.machine = machine
         self.performer = performer
+        self.clock = machine.clock
         self.began_at = machine.clockwork.now
         self.alive = True
         self.paused_until = 0.0
-
-    @property
-    def paused(self) -> bool:
-        return self.machine.clockwork.now < self.paused_until
-
-    def clock(self) -> float:
-        return self.machine.clock()
 
     def pause(self, seconds: float) -> None:
         """Stop everything in this process for a while, as SIGSTOP does."""
@@ -144,9 +141,10 @@ class Process:
         """Do something in this process: now, or when it goes on; never once it is dead."""
         if not self.alive:
             return
-        if self.paused:
+        clockwork = self.machine.clockwork
+        if clockwork.now < self.paused_until:
             jitter = 0.01 * self.machine.random.random()
-            self.machine.clockwork.at(self.paused_until + jitter, partial(self.do, action))
+            clockwork.at(self.paused_until + jitter, partial(self.do, action))
         else:
             action()
 

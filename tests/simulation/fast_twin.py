@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -33,6 +34,10 @@ _BODY: Final = msgspec.json.Decoder(_Body)
 _NOTHING: Final = pa.RecordBatch.from_pylist([], KINESIS_COLUMNS)
 
 
+shard_at = lru_cache(maxsize=1000)(shard_of_iterator)
+"""Returns the shard of an iterator."""
+
+
 class FastTwin(KinesisTwin):
     """Answers as its base does. Knows until when each shard was read before a pause of hours."""
 
@@ -45,7 +50,7 @@ class FastTwin(KinesisTwin):
 
     def read(self, iterator: str, max_records: int) -> Page:
         request = {"ShardIterator": iterator, "Limit": min(max_records, MAX_READ_RECORDS)}
-        now_ms, shard_id = self.clock.now_ms(), shard_of_iterator(iterator)
+        now_ms, shard_id = self.clock.now_ms(), shard_at(iterator)
         with self._calling("GetRecords", shard_id):
             body = get_records(self.account, request, now_ms)
         time = datetime.fromtimestamp(now_ms / 1000, UTC)
@@ -56,6 +61,9 @@ class FastTwin(KinesisTwin):
         page = _BODY.decode(body)
         records = _columns(page.records) if page.records else _NOTHING
         return Page(records, page.next_shard_iterator, page.millis_behind_latest, (), time)
+
+    def shard_of(self, iterator: str) -> str:
+        return shard_at(iterator)
 
     def has_shard(self, shard_id: str) -> bool:
         """Ask a machine that may be as far behind as the one that lists."""

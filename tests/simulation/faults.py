@@ -78,3 +78,11 @@ def choose_handovers(random: Random, until: float, lease_seconds: float) -> tupl
         )
         for _ in range(count)
     )
+
+
+def choose_switch(random: Random, until: float, *, peaceful: bool) -> tuple[Fault, ...]:
+    """Choose when a table's stream is switched off, and for how long: in one of three worlds."""
+    if peaceful or random.random() < 0.67:
+        return ()
+    at, off_seconds = round(random.uniform(1.0, until), 3), random.choice((0.1, 1.0, 4.0))
+    return (Fault(at, "recreate", random.randrange(6), off_seconds),)

@@ -14,8 +14,10 @@ from shardline.core.leasing.ledger import Ledger
 from shardline.core.leasing.missing_rows import MissingRows
 from shardline.errors import ConfigurationError
 from shardline.leases.listings import Listings
+from shardline.leases.member import Member
 from shardline.leases.port import TableUnavailable
 from shardline.leases.row_rounds import RowRounds
+from shardline.leases.table_streams import TableStreams
 from tests.simulation.bug import BUGS, Bug, bug
 
 _create, _describe, _round = MissingRows.create, Listings._describe, RowRounds.round
@@ -83,6 +85,25 @@ def _(self: Any) -> Any:
 @bug("X-36", "a lost lease is not told to the consumer", runner, "_call_lease_lost")
 def _(consumer: Any, shard_id: str) -> Any:
     return iter(())
+
+
+# --- streams of a table ---------------------------------------------------------------------
+
+
+@bug("X-06", "the stream before is left as soon as there is another one", Member, "asks_for")
+def _(self: Any, created_at: Any) -> bool:
+    return False
+
+
+@bug("X-06", "a stream is left when it is closed, though it is not processed", Ledger, "drained")
+def _(self: Any) -> bool:
+    listed = self.listing.shards.values()
+    return self.listing.asked_at > float("-inf") and all(shard.closed for shard in listed)
+
+
+@bug("X-06", "the next stream of a table is never looked for", TableStreams, "due")
+def _(self: Any) -> bool:
+    return False
 
 
 BUGS.append(

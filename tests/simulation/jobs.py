@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from multiprocessing import get_context
 from multiprocessing.connection import wait
@@ -18,6 +19,7 @@ T = TypeVar("T")
 def outcomes_of(run: Callable[[int], T], seeds: range, jobs: int) -> Generator[T]:
     """Run seeds, in several processes if there are jobs for them; close it to end them early."""
     if jobs == 1:
+        gc.freeze()
         yield from map(run, seeds)
         return
     context = get_context("spawn")
@@ -46,6 +48,7 @@ def outcomes_of(run: Callable[[int], T], seeds: range, jobs: int) -> Generator[T
 def _send_outcomes(run: Callable[[int], Any], seeds: range, connection: Connection) -> None:
     """Run seeds in a process of their own. None comes after the last outcome."""
     logging.disable(logging.CRITICAL)
+    gc.freeze()
     for seed in seeds:
         connection.send(run(seed))
     connection.send(None)

@@ -77,7 +77,7 @@ class Judgement:
         """
         stream, shard_id = self._world.streams[found.key.stream_name], found.key.shard_id
         created_at = self._world.table.created_at[found.key]
-        if created_at == stream.created_at:
+        if stream.has(created_at):
             self._judge_gap(stream, stream.named_at(shard_id, created_at), found.text)
             self._owed.add((stream.name, shard_id, created_at))
 

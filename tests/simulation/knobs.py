@@ -54,6 +54,9 @@ class Knobs:
     fan_out: bool = False
     """True if runners subscribe to shards; they poll while that is refused."""
 
+    tables: bool = False
+    """True if the streams are those of DynamoDB tables."""
+
     stream_noise: float = 0.0
     """The share of calls to the stream that fail, whatever else goes wrong."""
     link_seconds: float = 0.01
@@ -133,3 +136,10 @@ def choose_size(random: Random, knobs: Knobs) -> tuple[Knobs, float]:
         poll_seconds=max(knobs.poll_seconds, 0.5) if knobs.read_ahead_records > 1 else 0.25,
     )
     return small, leases
+
+
+def choose_service(random: Random, knobs: Knobs) -> Knobs:
+    """Let the streams of one world in ten be those of tables: no times, and no calls to limit."""
+    if random.random() >= 0.1:
+        return knobs
+    return replace(knobs, tables=True, start=TRIM_HORIZON, limited=False, most_back_ms=0)

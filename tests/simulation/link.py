@@ -12,6 +12,7 @@ from tests.simulation.clockwork import Actor, Process
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     from shardline.consumer.job import Job
     from shardline.consumer.messages import FromRunner, ToRunner
@@ -32,7 +33,7 @@ class SimLink:
         self,
         job: Job,
         keeper: Process,
-        connect_to: Callable[[str], StreamService],
+        connect_to: Callable[[str, datetime | None], StreamService],
         slowest_seconds: float,
         on_gap: Callable[[GapFound], None],
     ) -> None:
@@ -44,7 +45,7 @@ class SimLink:
         self._clockwork = machine.clockwork
         self._keeper = keeper
         self._runner = Runner(
-            job, self._from_runner, connect_to=lambda name, _: connect_to(name),
+            job, self._from_runner, connect_to=connect_to,
             make_loop=self._make_loop,
             clock=machine.clock,
         )  # fmt: skip

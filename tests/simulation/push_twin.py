@@ -20,6 +20,7 @@ from shardline.services.iterators import iterator_parameters
 from shardline.services.port import Page
 from shardline.services.wire.kinesis import decode_event
 from tests.simulation.fast_twin import _NOTHING, FastTwin
+from tests.simulation.table_stream import SimTableStream, TableTwin
 
 if TYPE_CHECKING:
     from shardline.core.positions import Position
@@ -144,7 +145,11 @@ class SimSubscription:
         )
 
 
-def service_of(world: World, name: str) -> FastTwin:
+def service_of(world: World, name: str, created_at: datetime | None) -> FastTwin | TableTwin:
     """Return the stream as a runner sees it."""
-    twin = world.streams[name].twin
+    stream = world.streams[name]
+    if isinstance(stream, SimTableStream):
+        assert created_at is not None
+        return stream.open_from(created_at)
+    twin: FastTwin = stream.twin
     return PushTwin(twin, world) if world.knobs.fan_out else twin

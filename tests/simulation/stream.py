@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from shardline.local.kinesis.streams import Stream
     from tests.simulation.clockwork import Clockwork
     from tests.simulation.history import History
+    from tests.simulation.knobs import Knobs
 
 _RETENTION = timedelta(hours=24)
 _QUIET = timedelta(seconds=_QUIET_SECONDS)
@@ -40,7 +41,6 @@ class SimStream:
     ) -> None:
         self.name = name
         self._clock = ServiceClock(clockwork)
-        self.twin = FastTwin(shards, name=name, clock=self._clock)
         self.most_back_ms = 0
         """By how much the stamp of a record may lie before that of an earlier one."""
         self._wanted_from: datetime | None = None
@@ -51,15 +51,37 @@ class SimStream:
         self._known: set[str] = set()
         self._written: list[tuple[str, int, datetime]] = []
         """Shard, number and arrival of every record."""
+        self.twin = self._make_twin(shards)
         self._sync()
+
+    def _make_twin(self, shards: int) -> Any:
+        return FastTwin(shards, name=self.name, clock=self._clock)
+
+    def configure(self, knobs: Knobs) -> None:
+        """Set how the service behaves."""
+        self.most_back_ms = knobs.most_back_ms
+        account = self.twin.account
+        account.settings.empty_page_every = knobs.empty_page_every
+        account.settings.stale_listing_one_in = knobs.stale_listing_one_in
+        account.settings.status_delay_ms = knobs.status_delay_ms
+        account.limits.enabled = knobs.limited
+
+    def newest(self) -> Any:
+        """Return the stream as a worker opens it."""
+        return self.twin
+
+    def has(self, created_at: datetime) -> bool:
+        """Return true if a stream that was created then can be read."""
+        return created_at == self.created_at
 
     @property
     def state(self) -> Stream | None:
         """The stream itself; None while it is deleted."""
         try:
-            return self.twin._stream()
+            stream: Stream = self.twin._stream()
         except Refusal:
             return None
+        return stream
 
     @property
     def created_at(self) -> datetime | None:
@@ -73,7 +95,7 @@ class SimStream:
     def named_at(self, shard_id: str, created_at: datetime) -> str:
         return self.named(shard_id, round(created_at.timestamp() * 1000))
 
-    def ref(self, key: str, sequence: str) -> tuple[int, RecordRef]:
+    def ref(self, key: str, sequence: str, shard_id: str) -> tuple[int, RecordRef]:  # noqa: ARG002
         """Return in which incarnation a record was written, and what checkers call it."""
         parts = parse_sequence(sequence)
         if parts is None:
@@ -92,10 +114,10 @@ class SimStream:
         partition_key = f"{self.name}.k{key}"
         self._clock.back_ms = self._random.randrange(self.most_back_ms + 1)
         written = self.twin.put(partition_key, b"x" * self._random.randrange(40), hash_key=hash_key)
-        created_ms, ref = self.ref(partition_key, written.sequence.text)
+        created_ms, ref = self.ref(partition_key, written.sequence.text, written.shard_id)
         shard = self.named(written.shard_id, created_ms)
         self._history.add(Wrote(shard, ref))
-        stamp = self.twin.clock.now()
+        stamp = self._clock.now()
         self._written.append((shard, ref.sequence, stamp))
         self._clock.back_ms = 0
         if self._wanted_from is not None and stamp < self._wanted_from:
@@ -134,12 +156,12 @@ class SimStream:
             self._sync()
             for shard in state.shards:
                 self._history.add(Excused(self.named(shard.id, state.created_ms)))
-            self.twin.account.delete(state, self.twin.clock.now_ms())
+            self.twin.account.delete(state, self._clock.now_ms())
 
     def create(self) -> None:
         """Make the stream again under its name, with the same shard ids."""
         if self.state is None:
-            self.twin.account.create(self.name, "PROVISIONED", 2, self.twin.clock.now_ms())
+            self.twin.account.create(self.name, "PROVISIONED", 2, self._clock.now_ms())
             self._sync()
 
     def excuse_before(self, time: datetime) -> None:
@@ -155,6 +177,13 @@ class SimStream:
             if arrived < time and sequence > first_wanted.get(shard, sequence):
                 self._history.add(Excused(shard, after=sequence - 1, before=sequence + 1))
 
+    def excuse_streams_before(self, created_at: datetime) -> None:
+        """Excuse streams that were replaced before the app began: it begins with a newer one."""
+        first = self.named_at("", created_at).partition("@")[2]
+        for shard in dict.fromkeys(shard for shard, _, _ in self._written):
+            if int(shard.partition("@")[2].partition(".")[0]) < int(first.partition(".")[0]):
+                self._history.add(Excused(shard))
+
     def excuse_all_expired(self) -> None:
         """Excuse what expired before the app began."""
         for shard in list(self._parents):
@@ -162,7 +191,7 @@ class SimStream:
 
     def excuse_expired(self, shard: str) -> None:
         """Excuse what expired in a shard for which a gap is on record, and in its ancestors."""
-        until = self.twin.clock.now() - _RETENTION + MARGIN
+        until = self._clock.now() - _RETENTION + MARGIN
         for name in self._with_ancestors(shard):
             kept = (n for s, n, arrived in self._written if s == name and arrived > until)
             self._history.add(Excused(name, before=next(kept, None)))
@@ -181,7 +210,7 @@ class SimStream:
 
         Also if nobody can know: the shard was read before the horizon, and not since.
         """
-        until, names = self.twin.clock.now() - _RETENTION + MARGIN, self._with_ancestors(shard)
+        until, names = self._clock.now() - _RETENTION + MARGIN, self._with_ancestors(shard)
         expired = any(s in names and arrived <= until for s, _, arrived in self._written)
         return expired or self._known_since(shard) <= until
 
@@ -191,8 +220,8 @@ class SimStream:
         A worker writes down now and then that a shard is quiet, and a child is as old as its
         parents were when they were read last.
         """
-        created_at = self.created_at or self.twin.clock.now()
-        read_until = self.twin.read_until.get(shard.rpartition(".")[2])
+        created_at = self.created_at or self._clock.now()
+        read_until: datetime | None = self.twin.read_until.get(shard.rpartition(".")[2])
         if read_until is not None:
             return max(created_at, read_until - _QUIET)
         return min(map(self._known_since, self._parents.get(shard, ())), default=created_at)
@@ -205,6 +234,17 @@ class SimStream:
                 found.add(name)
                 frontier.extend(self._parents.get(name, ()))
         return found
+
+    def make_listings_stale(self, reshards: int, *, lookups: bool) -> None:
+        """Let listings lack the last reshards, and lookups too if they are to."""
+        self.twin.account.faults.add("stale-listing", times=None, reshards=reshards)
+        self.twin.stale_lookups = lookups
+
+    def show_parents_open(self) -> None:
+        self.twin.account.faults.add("open-parent", times=None)
+
+    def end_open_parents(self) -> None:
+        self.twin.account.faults.clear()
 
     def end_stale_listings(self) -> None:
         self.twin.account.faults.clear()

@@ -74,13 +74,15 @@ class SimTable(MemoryLeaseTable):
 
     def create_header(self, header: Header, replaces: Header | None = None) -> None:
         super().create_header(header, replaces)
+        stream, begins = self._streams[header.stream_name], header.stream_name not in self._begun
+        if begins:
+            stream.excuse_streams_before(header.stream_created_at)
         if replaces is None and isinstance(header.start, AtTime):
             # "Latest" was resolved within this second: the start is cut to it.
-            resolved_before = header.start.time + timedelta(seconds=1)
-            self._streams[header.stream_name].excuse_before(resolved_before)
-        elif header.stream_name not in self._begun:
+            stream.excuse_before(header.start.time + timedelta(seconds=1))
+        elif begins:
             # Whoever begins at the horizon has lost nothing of what expired before.
-            self._streams[header.stream_name].excuse_all_expired()
+            stream.excuse_all_expired()
         self._begun.add(header.stream_name)
 
     def swap_row(self, new: LeaseRow, expected: LeaseRow | None) -> None:
@@ -97,7 +99,7 @@ class SimTable(MemoryLeaseTable):
         if new.epoch > highest:
             self.taken_at[key[1:]] = self.now()
             self.created_at[(*key[1:], new.epoch)] = new.stream_created_at
-        if new.stream_created_at != self._streams[new.stream_name].created_at:
+        if not self._streams[new.stream_name].has(new.stream_created_at):
             return  # a worker that has not noticed yet that the stream was made again
         if stored is None:
             self._made(key, new)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from shardline.core.positions import LATEST, SHARD_END
 from shardline.services.fan_out.cursor import FanOutCursor
 from shardline.services.fan_out.port import SubscriptionBroken, SubscriptionEnded, SubscriptionTaken
 from tests.simulation.push_twin import PushTwin, SimSubscription
@@ -32,7 +33,7 @@ def _quiet() -> Iterator[None]:
 
 def simulate_pushed(seed: int) -> Outcome:
     """Run the world of a seed with subscriptions."""
-    return World(seed, knobs=replace(World(seed).knobs, fan_out=True)).run()
+    return World(seed, knobs=replace(World(seed).knobs, fan_out=True, tables=False)).run()
 
 
 @pytest.mark.req("F-02", "F-04", "F-05", "F-06")
@@ -96,7 +97,46 @@ def _polling_does_not_move_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FanOutCursor, "_polled", polled)
 
 
-@pytest.mark.parametrize("bug", [_repeats_are_delivered, _polling_does_not_move_the_place])
+def _the_next_subscription_starts_at_latest(monkeypatch: pytest.MonkeyPatch) -> None:
+    release: Any = FanOutCursor._release
+
+    def forgetting(self: Any) -> None:
+        release(self)
+        self._place = LATEST
+
+    monkeypatch.setattr(FanOutCursor, "_release", forgetting)
+
+
+def _the_end_of_a_subscription_is_that_of_its_shard(monkeypatch: pytest.MonkeyPatch) -> None:
+    release: Any = FanOutCursor._release
+
+    def ending(self: Any) -> None:
+        release(self)
+        self._position = SHARD_END
+
+    monkeypatch.setattr(FanOutCursor, "_release", ending)
+
+
+def _a_refusal_forgets_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    poll: Any = FanOutCursor._poll_for_now
+
+    def forgetting(self: Any, reason: str) -> None:
+        poll(self, reason)
+        self._place, self._poller = LATEST, None
+
+    monkeypatch.setattr(FanOutCursor, "_poll_for_now", forgetting)
+
+
+@pytest.mark.parametrize(
+    "bug",
+    [
+        _repeats_are_delivered,
+        _polling_does_not_move_the_place,
+        _the_next_subscription_starts_at_latest,
+        _the_end_of_a_subscription_is_that_of_its_shard,
+        _a_refusal_forgets_the_place,
+    ],
+)
 def test_a_bug_is_caught(bug: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     bug(monkeypatch)
-    assert any(simulate_pushed(seed).failure for seed in range(10))
+    assert any(simulate_pushed(seed).failure for seed in (82, 160, *range(60)))

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from shardline.consumer.consumer import ShardConsumer
+from shardline.consumer.keys import keys_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,8 +51,13 @@ CONSUMERS = {1: UserConsumer, 2: TwoLanes, 3: ThreeLanes}
 
 def stream_of(batch: ShardBatch) -> str:
     """Return the stream of a batch, which is the first part of its keys."""
-    key: str = batch.arrow.column("partitionKey")[0].as_py()
-    return key.partition(".")[0]
+    return keys_in(batch)[0].partition(".")[0]
+
+
+def keys_in(batch: ShardBatch) -> list[str]:
+    """Return the key of each record; that of a table's is an attribute in JSON."""
+    keys = keys_of(batch.arrow).to_pylist()
+    return [key.removeprefix('{"S":"').removesuffix('"}') for key in keys]
 
 
 class UserCode:

@@ -73,11 +73,12 @@ class SimWorker:
         attempt = f"{self.number}.{self._attempts}"
         self.coordinators = {
             name: Coordinator(
-                world.table, stream.twin, APP, name, self.name,
+                world.table, stream.newest(), APP, name, self.name,
                 start=knobs.start, times=knobs.times, capacity=knobs.capacity,
                 goes_on_after_gaps=knobs.goes_on_after_gaps,
                 work=StreamWork(name, worker),
                 clock=keeper.clock, today=partial(world.today, self.machine), attempt=attempt,
+                open_from=getattr(stream, "open_from", None),
             )
             for name, stream in world.streams.items()
         }  # fmt: skip
@@ -109,7 +110,7 @@ class SimWorker:
         return self.link
 
     def _errors(self) -> list[Exception]:
-        errors = (coordinator.error() for coordinator in self.coordinators.values())
+        errors = [coordinator.error() for coordinator in self.coordinators.values()]
         return [error for error in errors if error and not isinstance(error, GapError)]
 
     def _ended(self) -> None:

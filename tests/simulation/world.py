@@ -15,14 +15,21 @@ from typing import TYPE_CHECKING, NamedTuple
 from shardline.consumer.job import Job, LeasePlace, StreamSource
 from tests.simulation.calls import Calls, Network, Trouble
 from tests.simulation.clockwork import EPOCH, Clockwork, Machine
-from tests.simulation.faults import PEACEFUL, Fault, choose_faults, choose_handovers
+from tests.simulation.faults import (
+    PEACEFUL,
+    Fault,
+    choose_faults,
+    choose_handovers,
+    choose_switch,
+)
 from tests.simulation.history import Delivered, History
 from tests.simulation.judgement import Judgement
-from tests.simulation.knobs import choose_knobs, choose_more, choose_size
+from tests.simulation.knobs import choose_knobs, choose_more, choose_service, choose_size
 from tests.simulation.second_checker import Findings, check
 from tests.simulation.stream import SimStream
 from tests.simulation.table import SimTable
-from tests.simulation.user import CONSUMERS, UserCode, UserConsumer, stream_of
+from tests.simulation.table_stream import SimTableStream
+from tests.simulation.user import CONSUMERS, UserCode, UserConsumer, keys_in, stream_of
 from tests.simulation.workers import APP, SimWorker
 
 if TYPE_CHECKING:
@@ -86,10 +93,15 @@ def plan_of(seed: int, knobs: Knobs | None = None, faulty_leases: float | None =
         knobs = choose_more(Random(f"{seed}"), chosen, peaceful=peaceful)
     if faulty_leases is None:
         knobs, faulty_leases = choose_size(Random(f"{seed} size"), knobs)
+        knobs = choose_service(Random(f"{seed} table"), knobs)
     seconds = faulty_leases * knobs.lease_seconds
     faults = choose_faults(random, seconds, knobs.lease_seconds, peaceful=peaceful)
     handovers = choose_handovers(Random(f"{seed} handovers"), seconds, knobs.lease_seconds)
-    return Plan(peaceful, knobs, tuple(sorted((*faults, *handovers))), random, seconds)
+    faults += handovers
+    if knobs.tables:
+        faults = tuple(f for f in faults if f.kind != "night")
+        faults += choose_switch(Random(f"{seed} switch"), seconds, peaceful=peaceful)
+    return Plan(peaceful, knobs, tuple(sorted(faults)), random, seconds)
 
 
 class World:
@@ -115,17 +127,13 @@ class World:
             self.knobs = knobs = replace(knobs, goes_on_after_gaps=True)
         self.random = Random(seed + 1)
         self.history = History()
+        kind = SimTableStream if knobs.tables else SimStream
         self.streams = {
-            name: SimStream(name, self.clockwork, self.random, self.history, knobs.shards)
+            name: kind(name, self.clockwork, self.random, self.history, knobs.shards)
             for name in ("a", "b")[: knobs.streams]
         }
         for stream in self.streams.values():
-            stream.most_back_ms = knobs.most_back_ms
-            account = stream.twin.account
-            account.settings.empty_page_every = knobs.empty_page_every
-            account.settings.stale_listing_one_in = knobs.stale_listing_one_in
-            account.settings.status_delay_ms = knobs.status_delay_ms
-            account.limits.enabled = knobs.limited
+            stream.configure(knobs)
         self.table = SimTable(self.streams, self.history, self.random)
         self.table.now = lambda: self.clockwork.now
         self.network = Network(
@@ -220,9 +228,9 @@ class World:
     def _deliver(self, batch: ShardBatch, owner: str) -> None:
         """Record what a consumer was given."""
         stream = self.streams[stream_of(batch)]
-        keys = batch.arrow.column("partitionKey").to_pylist()
+        keys, shard_id = keys_in(batch), batch.shard_id
         numbers = batch.arrow.column("sequenceNumber").to_pylist()
-        refs = [stream.ref(key, number) for key, number in zip(keys, numbers, strict=True)]
+        refs = [stream.ref(k, number, shard_id) for k, number in zip(keys, numbers, strict=True)]
         shard = stream.named(batch.shard_id, refs[0][0])
         self.history.add(Delivered(shard, batch.fence, tuple(ref for _, ref in refs), owner))
 
@@ -233,7 +241,6 @@ class World:
         worker = self.workers[fault.target % len(self.workers)]
         stream = list(self.streams.values())[fault.target % len(self.streams)]
         space = (APP, stream.name)
-        faults = stream.twin.account.faults
         match fault.kind:
             case "crash":
                 worker.crash()
@@ -275,12 +282,11 @@ class World:
                     change = self.random.choice((stream.split, stream.merge))
                     self.clockwork.after(0.3 * i, change)
             case "stale listing":
-                faults.add("stale-listing", times=None, reshards=1 + fault.target % 2)
-                stream.twin.stale_lookups = fault.target % 3 > 0
+                stream.make_listings_stale(1 + fault.target % 2, lookups=fault.target % 3 > 0)
                 self._later(fault, stream.end_stale_listings)
             case "open parent":
-                faults.add("open-parent", times=None)
-                self._later(fault, faults.clear)
+                stream.show_parents_open()
+                self._later(fault, stream.end_open_parents)
             case "recreate":
                 stream.delete()
                 self._later(fault, stream.create)
@@ -334,7 +340,8 @@ class World:
         for worker in self.workers:
             worker.heal()
         if not any(worker.up and not worker.leaving for worker in self.workers):
-            self.workers[0].crash()
+            if not self.peaceful:  # one that leaves in peace is not killed for it
+                self.workers[0].crash()
             self._start_when_down(self.workers[0])
         if any(fault.kind == "hang" for fault in self.faults):
             for worker in self.workers:
@@ -391,6 +398,7 @@ def simulate(
     try:
         return World(seed, faults, faulty_leases=faulty_leases).run()
     finally:
+        gc.collect(0)  # what the next world needs is in the cache then
         if collects:
             gc.enable()
 
