@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 SEED ?= 1
+SEEDS ?= 50
 HOURS ?= 2
 CASES ?= 100000
 BIN := .venv/bin
@@ -13,7 +14,7 @@ FAST_TIERS := unit property simulation
 SLOW_TIERS := contract integration spark cluster browser
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-tables test-versions check format docs bench soak simulate mutants attack relays fuzz \
+.PHONY: help setup demo test test-fast test-tables test-versions check format docs bench soak simulate mutants attack relays snapshots fuzz \
 	lock clean coverage-of-requirements unreachable planted-bugs
 
 help: ## list the targets
@@ -74,6 +75,11 @@ attack: setup ## judge every row of real lease tables under kills, stops, cuts a
 
 relays: setup ## Spark workers behind relays that drop, cut, trickle or go silent: every cell, as a table
 	@$(SPARK) $(BIN)/python -m tests.integration.relay_cells --engine spark
+
+snapshots: setup ## copies of tables that are read under load, with a split in the middle: make snapshots SEEDS=50
+	@SHARDLINE_SNAPSHOT_SEEDS=$(SEEDS) $(SPARK) $(BIN)/pytest -q -n 3 --dist loadfile tests/spark/test_snapshots.py \
+		tests/integration/test_snapshots.py tests/integration/test_snapshot_consumers.py \
+		tests/integration/test_snapshot_workers.py tests/integration/test_source_snapshots.py
 
 fuzz: .venv/.fuzz ## damaged bodies, records, documents, requests: make fuzz CASES=1000000
 	@$(BIN)/python -m tests.property.fuzz --cases $(CASES)

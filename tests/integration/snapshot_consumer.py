@@ -27,16 +27,19 @@ class Copier(shardline.ShardConsumer):
 
     model = Thing
 
+    def __init__(self, file: str | None = None) -> None:
+        self.file = Path(file or os.environ["SNAPSHOT_FILE"])
+
     def process(self, batch: shardline.ShardBatch) -> None:
         lines = [json.dumps(self._line(batch, change)) for change in batch.changes]
-        with Path(os.environ["SNAPSHOT_FILE"]).open("a", encoding="utf-8") as file:
+        with self.file.open("a", encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n")  # one write: appended as a whole
 
     @staticmethod
     def _line(batch: shardline.ShardBatch, change: Any) -> dict[str, Any]:
         new = change["new"]
         return {
-            "worker": os.getppid(),
+            "worker": os.getpid(),
             "shard": batch.shard_id,
             "type": change["meta"]["event"]["type"],
             "key": [change["key"]["id"], change["key"]["place"]],

@@ -302,8 +302,17 @@ def test_errors_are_one_line_that_says_what_to_do(
     caplog.set_level(logging.CRITICAL)
     User = user_model()  # noqa: N806
     user = User(id=uuid.uuid4(), email="a@b.c")
+
+    class Misnamed(shardline.Model):
+        class Meta:
+            table = "no"
+
+        id: str = shardline.key()
+
     with pytest.raises(ConfigurationError, match=r"engine.bind\(…\)` creates missing tables"):
         engine.save(user)
+    with pytest.raises(ConfigurationError, match=r"DescribeTable refused .* between 3 and 255"):
+        engine.bind(Misnamed)
     with pytest.raises(ConfigurationError, match="the key is id, not email"):
         engine.load(User, email="a@b.c")
     engine.bind(User)

@@ -19,13 +19,12 @@ from shardline.services.connection import connect
 from shardline.services.pace import UNPACED
 from shardline.services.snapshot_stream import MARGIN, SnapshotSettings
 from shardline.streams.stream import Stream
-from tests.integration.changing_table import ChangingTable
+from tests.integration.changing_table import ChangingTable, seeds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-SEEDS = int(os.environ.get("SHARDLINE_SNAPSHOT_SEEDS", "6"))
 DEADLINE_SECONDS = 90
 
 
@@ -35,7 +34,7 @@ def service() -> Iterator[Service]:
         yield service
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_the_copy_equals_the_table_through_writes_a_split_and_crashes(
     service: Service, seed: int
 ) -> None:

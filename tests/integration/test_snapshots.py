@@ -15,6 +15,7 @@ import shardline
 from shardline.errors import InvalidPosition
 from shardline.local import Service
 from shardline.services.pace import UNPACED
+from tests.integration.changing_table import seeds
 from tests.integration.next_changes import next_changes
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from shardline.tables.changes import Change
 
-SEEDS = 50
 DEADLINE_SECONDS = 60
 QUICK: dict[str, Any] = {"poll_seconds": 0.01, "list_seconds": 0.05, "quota": UNPACED}
 
@@ -69,7 +69,7 @@ class Copy:
             self.items[key] = change["new"]
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_a_copy_equals_its_table_through_writes_a_split_and_restarts(
     service: Service, engine: shardline.Engine, seed: int
 ) -> None:

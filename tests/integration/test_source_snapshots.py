@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import time
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ import pytest
 from shardline.errors import ConfigurationError
 from shardline.local import Service
 from shardline.spark.options import read_options
-from tests.integration.changing_table import ChangingTable
+from tests.integration.changing_table import ChangingTable, seeds
 from tests.integration.source_run import SourceRun
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
     from tests.integration.source_run import Row
 
-SEEDS = int(os.environ.get("SHARDLINE_SNAPSHOT_SEEDS", "6"))
 DEADLINE_SECONDS = 90
 
 
@@ -66,7 +64,7 @@ class Copy:
         self.segments += sorted(segments)
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_the_copy_equals_the_table_through_writes_a_split_and_crashes(
     service: Service, seed: int
 ) -> None:
