@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
-from bench.contenders import Contender, Place, kcl, running
+from bench.contenders import CONTENDERS, Place, kcl, running
 from bench.workload.service import kinesis
 from bench.workload.trial import FIRST_RECORDS, START_SECONDS, STREAM
 from bench.workload.writer import Writing, result, start
@@ -30,11 +30,7 @@ SHARDS: Final = 2
 PER_SECOND: Final = 100.0
 SECONDS: Final = 10.0
 KEYS: Final = 10
-READER: Final = Contender(
-    f"KCL {kcl.VERSION}, Java, fan-out",
-    lambda place: kcl.java_command(place.arguments, "fan-out"),
-    prepare=lambda place: kcl.prepare(place.app, place.shards),
-)
+READER: Final = CONTENDERS["kcl-java-fan-out"]
 
 
 def read_through_reshards() -> dict[str, int]:

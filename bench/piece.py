@@ -23,6 +23,7 @@ NOBODY: Final = "-"
 """The contender of a part that has none."""
 _ROOT: Final = Path(__file__).parent.parent
 _STOP_SECONDS: Final = 10.0
+_running: Final[set[subprocess.Popen[bytes]]] = set()
 
 
 class Piece(NamedTuple):
@@ -33,18 +34,22 @@ class Piece(NamedTuple):
     seconds: float
 
 
-def run_piece(part: str, contender: str, *, quick: bool, limit_seconds: float) -> Piece:
+def run_piece(
+    part: str, contender: str, *, quick: bool, limit_seconds: float, nice: int = 0
+) -> Piece:
     """Run a piece; one that fails or takes too long has an error of one line."""
     began = time.monotonic()
     with TemporaryDirectory(prefix="bench-") as folder:
         file, log = Path(folder) / "data.json", Path(folder) / "log"
-        command = [sys.executable, "-m", "bench.piece", part, contender]
+        command = ["nice", "-n", str(nice)] if nice else []
+        command += [sys.executable, "-m", "bench.piece", part, contender]
         command += ["quick" if quick else "full", str(file)]
         with log.open("w") as out:
             process = subprocess.Popen(
                 command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True, cwd=_ROOT
             )
         error = None
+        _running.add(process)
         try:
             code = process.wait(limit_seconds)
             if code or not file.exists():
@@ -53,8 +58,15 @@ def run_piece(part: str, contender: str, *, quick: bool, limit_seconds: float) -
             error = f"it was stopped after {limit_seconds:.0f} s"
         finally:
             _end(process)
+            _running.discard(process)
         data = None if error else json.loads(file.read_text())
     return Piece(data, error, time.monotonic() - began)
+
+
+def end_all() -> None:
+    """End the pieces that run in other threads."""
+    for process in list(_running):
+        _end(process)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from bench import spread
 from bench.contenders import CONTENDERS
+from bench.targets import rows as target_rows
+from bench.workload.records import SHARD_RECORDS_PER_SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -16,13 +19,17 @@ NOT_MEASURED: Final = "*No results of this build are kept yet: `make bench` make
 HEADINGS: Final = (
     "two cores, limits on",
     "full shards followed",
-    "share of quota at 1 / 4 / 16 shards",
+    "share of quota at 1 / 4 / 16 / 64 shards",
     "put → consumer, trickle, p50 / p99",
     "at half load, p50 / p99",
     "CPU s a million",
     "memory",
     "first record",
+    "longest silence of a key: kill −9 / deploy / reshards",
+    "repeats",
+    "lost",
 )
+HEADLINE: Final = ("follow", "catch_up", "delay", "failover")
 STORMS: Final = {"kill": "kill −9", "deploy": "deploy", "storm": "reshard storm"}
 FLEETS: Final = ("10", "100", "1000", "10000")
 
@@ -32,13 +39,14 @@ def headline(results: Mapping[str, Any]) -> str:
     parts, errors = results["parts"], results["errors"]
     rows = []
     for name, contender in CONTENDERS.items():
-        of = {part: parts.get(part, {}).get(name) for part in ("follow", "catch_up", "delay")}
+        of = {part: parts.get(part, {}).get(name) for part in HEADLINE}
         failed = [errors[part][name] for part in of if name in errors.get(part, {})]
         if any(of.values()):
-            cells = [*_follow(of["follow"]), *_catch_up(of["catch_up"]), *_delay(of["delay"])]
+            cells = [*_follow(of["follow"]), *_catch_up(of["catch_up"])]
+            cells += [*_delay(of["delay"], of["failover"]), *_storms(of["failover"])]
             rows.append([contender.title, *cells])
         elif failed:
-            rows.append([contender.title, f"did not run: {failed[0]}", *[""] * 6])
+            rows.append([contender.title, f"did not run: {failed[0]}", *[""] * 9])
     return _table(HEADINGS, rows)
 
 
@@ -75,9 +83,59 @@ def figures(results: Mapping[str, Any], part: str) -> str:
     return _table(["what", "against", "median", "lowest to highest"], rows)
 
 
+def errors(results: Mapping[str, Any]) -> str:
+    """Return the table of the pieces that could not be measured, each with its error."""
+    rows = [
+        [part, CONTENDERS[name].title if name in CONTENDERS else NONE, error]
+        for part, found in results["errors"].items()
+        for name, error in found.items()
+    ]
+    return _table(["part", "contender", "error"], rows) if rows else "No piece failed."
+
+
+def sizing(results: Mapping[str, Any]) -> str:
+    """Return the table of what a core carries: the reader alone, without writer and service."""
+    rows = []
+    for name, contender in CONTENDERS.items():
+        delay = results["parts"].get("delay", {}).get(name)
+        loads = results["parts"].get("follow", {}).get(name, {}).get("loads", [])
+        most = results["parts"].get("follow", {}).get(name, {}).get("shards")
+        best = next((load for load in loads if load["shards"] == most), None)
+        found = [load for load in (delay and delay["full"], best) if load]
+        if found:
+            cells = [_core(load) for load in found] + [NONE] * (2 - len(found))
+            rows.append([contender.title, *cells])
+    headings = ["a core of the reader carries", "at 4 full shards", "at the most that it followed"]
+    return _table(headings, rows)
+
+
+def _core(load: Mapping[str, Any]) -> str:
+    cpu = load["cpu_seconds_per_million"]
+    if not cpu:
+        return NONE
+    share = cpu * SHARD_RECORDS_PER_SECOND / 1e6
+    return f"{1 / share:.0f} full shards ({share:.1%} of a core each; {load['shards']} measured)"
+
+
+def targets(results: Mapping[str, Any]) -> str:
+    """Return the table of what is wanted."""
+    return _table(["target", "figure", "met, or what holds it back"], target_rows(results))
+
+
+def agreement(results: Mapping[str, Any]) -> str:
+    """Return the table of what figures state, and how the last two whole runs differ."""
+    headings = ["figure", "states at least", "how many", "apart in the last two whole runs"]
+    return _table(headings, spread.rows(results))
+
+
 TABLES: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
     "headline": headline,
     "failover": failover,
+    "sizing": sizing,
+    "targets": targets,
+    "spread": agreement,
+    "errors": errors,
+    "spark_batch": lambda results: figures(results, "spark_batch"),
     "cost": cost,
     "fan_out": lambda results: figures(results, "fan_out"),
     "leasing": lambda results: figures(results, "leasing"),
@@ -115,7 +173,7 @@ def line_of(part: str, data: Any) -> str:
     if part == "catch_up":
         return f"share of the quota: {_catch_up(data)[0]}"
     if part == "delay":
-        return " | ".join(f"{h}: {c}" for h, c in zip(HEADINGS[3:], _delay(data), strict=True))
+        return " | ".join(f"{h}: {c}" for h, c in zip(HEADINGS[3:8], _delay(data), strict=True))
     if part == "failover":
         return " | ".join(f"{title}: {_storm(data.get(s))}" for s, title in STORMS.items())
     return f"{len(data)} figures"
@@ -129,15 +187,19 @@ def _follow(found: Mapping[str, Any] | None) -> list[str]:
 
 
 def _catch_up(found: Mapping[str, Any] | None) -> list[str]:
-    shares = [(found or {}).get(shards) for shards in ("1", "4", "16")]
-    return [" / ".join(NONE if each is None else f"{each['share']:.2f}" for each in shares)]
+    shares = [(found or {}).get(shards, {}).get("share") for shards in ("1", "4", "16", "64")]
+    return [" / ".join(NONE if share is None else f"{share:.2f}" for share in shares)]
 
 
-def _delay(found: Mapping[str, Any] | None) -> list[str]:
+def _delay(found: Mapping[str, Any] | None, failed: Mapping[str, Any] | None = None) -> list[str]:
+    """Return five cells; a contender that starts slowly has its first record from `failover`."""
     if found is None:
         return [NONE] * 5
     full, warm = found["full"], found["first_record_warm_seconds"]
-    first = f"{found['first_record_seconds']:.1f} s"
+    seconds = found["first_record_seconds"]
+    if seconds is None:
+        seconds = (failed or {}).get("first_record_seconds")
+    first = NONE if seconds is None else f"{seconds:.1f} s"
     return [
         _pair(found["trickle"]),
         _pair(found["half"]),
@@ -156,6 +218,17 @@ def _storm(found: Mapping[str, Any] | None) -> str:
     if found is None:
         return NONE
     return f"{found['silence_seconds']:.1f} s / {found['repeats']:,} / {found['lost']:,}"
+
+
+def _storms(found: Mapping[str, Any] | None) -> list[str]:
+    if found is None:
+        return [NONE] * 3
+    storms = [found[storm] for storm in STORMS if storm in found]
+    return [
+        " / ".join(f"{each['silence_seconds']:.1f} s" for each in storms),
+        " / ".join(f"{each['repeats']:,}" for each in storms),
+        " / ".join(f"{each['lost']:,}" for each in storms),
+    ]
 
 
 def _number(value: float | None) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SCRIPTS: Final = Path(__file__).parent
+BLOOP: Final = "bloop==3.1.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +56,19 @@ class Contender:
 
     title: str
     command: Callable[[Place], list[str]]
+    expected_shards: int
+    """Where the search for the full shards that it follows begins."""
     shared: bool = False
     """True if several workers can share a stream, so that a kill or a deploy is survived."""
     ours: bool = False
     pushed: bool = False
     """True if it reads by enhanced fan-out."""
+    slow_start: bool = False
+    """True if a new app's first record takes a minute: it is waited for in `failover` only."""
+    main: bool = True
+    """False for those that are measured after the others."""
+    delay_only: bool = False
+    """True if it is measured in `delay` and in no other part, for the sake of time."""
     prepare: Callable[[Place], None] = lambda _: None
 
 
@@ -78,35 +87,88 @@ def _run_pushed(place: Place) -> list[str]:
     return [*_run(place), "--fan-out", place.app]
 
 
+def _async_kinesis_python() -> Path:
+    return python_with("async-kinesis", "async-kinesis==3.0.1")
+
+
+def bloop_python() -> Path:
+    """Return the Python of Bloop, which `bench.parts.stream` compares with."""
+    return python_with("bloop", BLOOP)
+
+
+INSTALLED: Final[dict[str, Callable[[], object]]] = {
+    "KCL": kcl.install,
+    "KCLPY": kcl.kclpy_folder,
+    "async-kinesis": _async_kinesis_python,
+    "Bloop": bloop_python,
+}
+"""What `python -m bench --install` provides, and else the first piece that needs it."""
+
+
 def _async_kinesis(place: Place) -> list[str]:
-    python = python_with("async-kinesis", "async-kinesis==3.0.1")
-    return [str(python), str(SCRIPTS / "async_kinesis_reader.py"), *place.arguments]
+    return [
+        str(_async_kinesis_python()),
+        str(SCRIPTS / "async_kinesis_reader.py"),
+        *place.arguments,
+    ]
+
+
+def _prepare_kcl(place: Place) -> None:
+    kcl.prepare(place.app, place.shards)
 
 
 CONTENDERS: Final = {
-    "consumer-process": Contender("shardline run --engine process", _run, shared=True, ours=True),
-    "consumer-fan-out": Contender(
-        "shardline run --engine process, fan-out", _run_pushed, shared=True, ours=True, pushed=True
+    "consumer-process": Contender(
+        "shardline run --engine process", _run, 32, shared=True, ours=True
     ),
     "consumer-spark": Contender(
-        "shardline consumer on Spark", _script("shardline_consumer.py"), shared=True, ours=True
+        "shardline consumer on Spark", _script("shardline_consumer.py"), 24, shared=True, ours=True
     ),
-    "source": Contender("shardline source, a query", _script("shardline_source.py"), ours=True),
-    "stream": Contender("shardline next(stream)", _script("shardline_next.py"), ours=True),
+    "consumer-fan-out": Contender(
+        "shardline run --engine process, fan-out", _run_pushed, 40, ours=True, pushed=True
+    ),
+    "source": Contender("shardline source, a query", _script("shardline_source.py"), 8, ours=True),
     "kcl-java": Contender(
         f"KCL {kcl.VERSION}, Java",
         lambda place: kcl.java_command(place.arguments),
+        16,
         shared=True,
-        prepare=lambda place: kcl.prepare(place.app, place.shards),
+        slow_start=True,
+        prepare=_prepare_kcl,
     ),
     "kclpy": Contender(
         f"KCLPY {kcl.KCLPY_VERSION}",
         lambda place: kcl.kclpy_command(place.arguments),
+        10,
         shared=True,
-        prepare=lambda place: kcl.prepare(place.app, place.shards),
+        slow_start=True,
+        prepare=_prepare_kcl,
     ),
-    "boto3": Contender("boto3 loop, a thread a shard", _script("boto3_threads.py")),
-    "async-kinesis": Contender("async-kinesis 3.0.1", _async_kinesis),
+    "boto3": Contender("boto3 loop, a thread a shard", _script("boto3_threads.py"), 20),
+    "stream": Contender(
+        "shardline next(stream)", _script("shardline_next.py"), 16, ours=True, main=False
+    ),
+    "async-kinesis": Contender("async-kinesis 3.0.1", _async_kinesis, 2, main=False),
+    "kcl-java-fan-out": Contender(
+        f"KCL {kcl.VERSION}, Java, fan-out",
+        lambda place: kcl.java_command(place.arguments, "fan-out"),
+        16,
+        pushed=True,
+        slow_start=True,
+        main=False,
+        delay_only=True,
+        prepare=_prepare_kcl,
+    ),
+    "kclpy-fan-out": Contender(
+        f"KCLPY {kcl.KCLPY_VERSION}, fan-out",
+        lambda place: kcl.kclpy_command(place.arguments, "FANOUT"),
+        10,
+        pushed=True,
+        slow_start=True,
+        main=False,
+        delay_only=True,
+        prepare=_prepare_kcl,
+    ),
 }
 
 

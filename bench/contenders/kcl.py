@@ -23,7 +23,7 @@ KCLPY_VERSION: Final = "3.2.0"
 DYNAMODB_VARIABLE: Final = "BENCH_DYNAMODB"
 """Where DynamoDB Local is: one for the whole run."""
 KNOWN_APP: Final = "bench"
-"""The app that has run before, whose leases are to be found soon."""
+"""What the names of apps begin with that have run before: their leases are to be found soon."""
 _TABLES: Final = {"": "leaseKey", "-CoordinatorState": "key", "-WorkerMetricStats": "wid"}
 _SCRIPTS: Final = Path(__file__).parent
 _SOURCES: Final = ("KclReader.java", "KinesisClientUtil.java")
@@ -44,7 +44,7 @@ regionName = us-east-1
 kinesisEndpoint = {kinesis}
 dynamoDBEndpoint = {dynamodb}
 metricsLevel = NONE
-retrievalMode = POLLING
+retrievalMode = {retrieval}
 maxRecords = 10000
 idleTimeBetweenReadsInMillis = 200
 failoverTimeMillis = {failover_ms}
@@ -55,14 +55,14 @@ shardSyncIntervalMillis = 1000
 
 def java_command(arguments: list[str], retrieval: str = "polling") -> list[str]:
     """Return the command of the reader in Java; `retrieval` is "polling" or "fan-out"."""
-    _install()
+    install()
     more = [str(_failover_ms(arguments[3])), retrieval]
     return [_java("java"), "-cp", _classpath(), "KclReader", *arguments, _dynamodb(), *more]
 
 
-def kclpy_command(arguments: list[str]) -> list[str]:
-    """Return the command of KCLPY's daemon."""
-    _install()
+def kclpy_command(arguments: list[str], retrieval: str = "POLLING") -> list[str]:
+    """Return the command of KCLPY's daemon; `retrieval` is "POLLING" or "FANOUT"."""
+    install()
     kinesis, stream, folder, app, worker, detail = arguments
     properties = Path(folder) / f"{worker}.properties"
     script, dynamodb = _SCRIPTS / "kclpy_processor.py", _dynamodb()
@@ -75,7 +75,7 @@ def kclpy_command(arguments: list[str]) -> list[str]:
 
 def _failover_ms(app: str) -> int:
     """Return its failover time: it looks for leases twice as seldom, also at its start."""
-    return 4_000 if app == KNOWN_APP else 10_000
+    return 4_000 if app.startswith(KNOWN_APP) else 10_000
 
 
 def prepare(app: str, shards: int) -> None:
@@ -83,7 +83,7 @@ def prepare(app: str, shards: int) -> None:
 
     Making its tables takes the library most of a minute, which is a figure of its own (a new app).
     """
-    if app != KNOWN_APP:
+    if not app.startswith(KNOWN_APP):
         return
     existing = _client().list_tables()["TableNames"]
     for suffix, key in _TABLES.items():
@@ -142,7 +142,7 @@ def _client() -> Any:
     )
 
 
-def _install() -> None:
+def install() -> None:
     """Fetch the jars and compile what is ours; all is kept in the folder of the contenders."""
     sources = [_SCRIPTS / name for name in _SOURCES]
     made = _FOLDER / "KclReader.class"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 STREAM: Final = "bench"
 SHARDS: Final = 16
 QUICK_SHARDS: Final = 4
-SECONDS: Final = 20.0
+SECONDS: Final = 8.0
 QUICK_SECONDS: Final = 5.0
 APPS: Final = ("billing", "search")
 WAYS: Final = {"fan-out": "consumer-fan-out", "polling": "consumer-process"}

@@ -12,13 +12,14 @@ if TYPE_CHECKING:
 
     from bench.contenders import Contender
 
-FIRST: Final = 8
-MOST: Final = 64
+GRID: Final = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64)
+"""The numbers of shards that are tried."""
+TRIES: Final = 5
 QUICK_MOST: Final = 8
 P95_SECONDS: Final = 1.0
 DELIVERED: Final = 0.99
 LATE_SECONDS: Final = 0.5
-SECONDS: Final = 7.0
+SECONDS: Final = 6.0
 QUICK_SECONDS: Final = 5.0
 
 
@@ -28,46 +29,64 @@ def followed(load: Load) -> bool:
     return in_time and load.delivered >= DELIVERED and load.p95_seconds < P95_SECONDS
 
 
-def search(follows: Callable[[int], bool], first: int, most: int) -> int:
-    """Return the largest number that is followed: double or halve, then bisect to a quarter."""
-    good, bad, number = 0, most + 1, first
-    while 1 <= number <= most:
-        if follows(number):
-            good = number
-            number *= 2
+def search(
+    follows: Callable[[int], bool], first: int, most: int = GRID[-1], tries: int = TRIES
+) -> int:
+    """Return the largest number of the grid that is followed, with few tries if `first` is near.
+
+    Steps from the first number double until the limit lies between two tries, then halve. After
+    the last try, the largest one that was followed is the answer.
+    """
+    grid = [number for number in GRID if number <= most]
+    at = max(n for n, number in enumerate(grid) if number <= max(1, first))
+    good, bad, step = -1, len(grid), 1
+    while bad - good > 1 and tries > 0:
+        tries -= 1
+        if follows(grid[at]):
+            good = at
         else:
-            bad = number
-            number //= 2
-        if good and bad <= most:
-            break
-    while good and bad <= most and bad - good > max(1, good // 4):
-        middle = (good + bad) // 2
-        if follows(middle):
-            good = middle
+            bad = at
+        if good >= 0 and bad < len(grid):
+            at = (good + bad) // 2
         else:
-            bad = middle
-    return good
+            at = min(good + step, bad - 1) if good >= 0 else max(bad - step, 0)
+            step *= 2
+    return grid[good] if good >= 0 else 0
 
 
-def measure(
-    contender: Contender, *, quick: bool = False, first: int = FIRST, most: int = MOST
-) -> dict[str, Any]:
+def measure(contender: Contender, *, quick: bool = False) -> dict[str, Any]:
     """Search; return the number with every load that was tried."""
     tried: dict[int, Load] = {}
+    errors: dict[int, str] = {}
+    most = QUICK_MOST if quick else GRID[-1]
+    seconds = QUICK_SECONDS if quick else SECONDS
 
-    def follows(shards: int) -> bool:
-        with trial(contender, shards) as started:
-            seconds = QUICK_SECONDS if quick else SECONDS
-            tried[shards] = started.load(SHARD_RECORDS_PER_SECOND, seconds)
+    def follows_once(shards: int) -> bool:
+        try:
+            with trial(contender, shards) as started:
+                tried[shards] = started.load(SHARD_RECORDS_PER_SECOND, seconds)
+        except (RuntimeError, TimeoutError) as error:
+            errors[shards] = str(error)
+            return False
         return followed(tried[shards])
 
-    most = min(most, QUICK_MOST) if quick else most
-    found = search(follows, min(first, most), most)
+    def follows(shards: int) -> bool:
+        if follows_once(shards):
+            return True
+        load = tried.get(shards)  # a hiccup of the writer is no limit of the reader
+        again = load is not None and load.writer_late_seconds > LATE_SECONDS
+        return again and shards <= contender.expected_shards and follows_once(shards)
+
+    found = search(follows, contender.expected_shards, most)
+    if not tried:
+        raise RuntimeError(next(iter(errors.values())))
     return {
         "shards": found,
+        "not_followed": min((n for n in (*tried, *errors) if n > found), default=None),
         "at_least": found == most,
         "limited_by_writer": any(
             load.writer_late_seconds > LATE_SECONDS for n, load in tried.items() if n > found
         ),
         "loads": [tried[shards].as_json() for shards in sorted(tried)],
+        "errors": {str(shards): error for shards, error in errors.items()},
     }

@@ -12,9 +12,9 @@ from typing import Any, Final
 from bench.figures import Figure
 from bench.leasing_fleet import TIMES, Fleet
 
-SHARDS, WORKERS = 10_000, 500
+SHARDS, WORKERS = 5_000, 100
 QUICK_SHARDS, QUICK_WORKERS = 1_000, 50
-DEATHS: Final = 3
+DEATHS: Final = 2
 MOST_SECONDS: Final = 120.0
 
 
@@ -32,6 +32,8 @@ def measure(*, quick: bool = False) -> list[dict[str, Any]]:
         fleet.dead.add(number * workers // (DEATHS + 1))
         deaths.append(fleet.run_until_owned(MOST_SECONDS) / TIMES.lease_seconds)
         fleet.run_until_settled(MOST_SECONDS)
+    fleet.join()
+    joined = fleet.longest_unowned(2 * TIMES.lease_seconds) / TIMES.lease_seconds
     ticks = tuple(1000 * seconds for seconds in fleet.tick_seconds)
     size = f"{shards:,} shards, {workers:,} workers"
     lease = f"a lease of {TIMES.lease_seconds:.0f} s"
@@ -40,6 +42,7 @@ def measure(*, quick: bool = False) -> list[dict[str, Any]]:
         for figure in (
             Figure(f"all start: shared evenly, {size}", lease, (settled / TIMES.lease_seconds,)),
             Figure("one dies: all its shards have new owners", lease, tuple(deaths)),
+            Figure("one joins: longest time that a shard has no owner", lease, (joined,)),
             Figure("CPU of a tick", "", ticks, "ms"),
             Figure("CPU of the slowest tick of all, a first one", "", (1000 * slowest,), "ms"),
         )

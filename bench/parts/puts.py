@@ -25,36 +25,48 @@ CALL_RECORDS: Final = 500
 RECORDS: Final = {"put": 20_000, "packed": 20_000, "loop": 20_000, "rows": 2_000}
 LIMITED_RECORDS: Final = {"put": 16_000, "packed": 16_000, "loop": 16_000, "rows": 2_000}
 """Four seconds of the shards' quota, of which one is there at the beginning."""
+REFUSED_RECORDS: Final = {"put": 10_000, "packed": 10_000, "loop": 10_000, "rows": 50}
+REFUSED_PART: Final = 1 / 3
+"""Of the entries, at random, beside those above the quota."""
+SETTINGS: Final = ((5_000, "limits off"), (50, "limits off"), (50, "limits on"), (50, "refusals"))
 
 
 def measure(*, quick: bool) -> list[dict[str, Any]]:
     """Measure for `python -m bench`."""
-    return [figure.as_json() for figure in _measured(1 if quick else 2)]
+    del quick
+    return [figure.as_json() for figure in _measured(1)]
 
 
 def _measured(rounds: int) -> list[Figure]:
     found = []
-    for limits, many in ((False, (5_000, 50)), (True, (50,))):
-        for keys in many:
-            rates: dict[str, list[float]] = {}
-            for _ in range(rounds):
-                for writer in ("loop", "put", "packed", "rows"):
-                    rates.setdefault(writer, []).append(rate(writer, keys, limits=limits))
-            where = f"{keys:,} keys, limits {'on' if limits else 'off'}"
-            for writer, name in (("put", "put"), ("packed", "put, packed")):
-                for other, against in (("loop", "PutRecords loop"), ("rows", "PutRecord loop")):
-                    note = f"{max(rates[writer]):,.0f} records/s"
-                    faster = ratios(rates[writer], rates[other])
-                    found.append(Figure(f"{name}, {where}", against, faster, note=note))
+    for keys, setting in SETTINGS:
+        rates: dict[str, list[float]] = {}
+        for _ in range(rounds):
+            for writer in ("loop", "put", "packed", "rows"):
+                rates.setdefault(writer, []).append(rate(writer, keys, setting))
+        where = f"{keys:,} keys, {setting}"
+        for writer, name in (("put", "put"), ("packed", "put, packed")):
+            for other, against in (("loop", "PutRecords loop"), ("rows", "PutRecord loop")):
+                note = f"{max(rates[writer]):,.0f} records/s"
+                faster = ratios(rates[writer], rates[other])
+                found.append(Figure(f"{name}, {where}", against, faster, note=note))
     return found
 
 
-def rate(writer: str, keys: int, *, limits: bool) -> float:
-    """Return the records a second of one writer, on a service of its own."""
-    with Service(limits=limits) as service:
+def rate(writer: str, keys: int, setting: str) -> float:
+    """Return the records a second of one writer, on a service of its own.
+
+    With "refusals" the limits are on, and a third of the entries is refused at random besides.
+    """
+    with Service(limits=setting != "limits off") as service:
         client = service.client("kinesis")
         client.create_stream(StreamName="bench", ShardCount=SHARDS)
-        count = (LIMITED_RECORDS if limits else RECORDS)[writer]
+        counts = RECORDS if setting == "limits off" else LIMITED_RECORDS
+        if setting == "refusals":
+            counts = REFUSED_RECORDS
+            for operation in ("PutRecords", "PutRecord"):
+                service.faults.add("throttle", operation, times=None, probability=REFUSED_PART)
+        count = counts[writer]
         command = [sys.executable, "-m", "bench.parts.puts", writer, service.endpoint_url]
         done = subprocess.run(
             [*command, str(keys), str(count)], check=True, capture_output=True, text=True
@@ -83,7 +95,7 @@ def write(writer: str, url: str, keys: int, count: int) -> float:
         aws_access_key_id="local",
         aws_secret_access_key="local",  # noqa: S106
     )
-    client.put_record(StreamName="bench", PartitionKey="key", Data=b"")
+    client.list_shards(StreamName="bench")
     started = time.perf_counter()
     if writer == "rows":
         for key, data in records:

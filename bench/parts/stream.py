@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 import boto3
 
 import shardline
-from bench.contenders import SCRIPTS
-from bench.environment import python_with
+from bench.contenders import SCRIPTS, bloop_python
 from bench.figures import Figure, ratios
 from shardline.core.fences import Fence
 from shardline.core.promise import PromiseChecker, RecordRef
@@ -31,13 +30,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from multiprocessing.connection import Connection
 
-ROUNDS: Final = 5
+ROUNDS: Final = 3
 TABLE: Final = "users"
 TABLE_RECORDS: Final = 20_000
 ITEMS: Final = 4_000
 QUEUES: Final = {"orders-100": (100_000, 100), "orders-1000": (40_000, 1_000)}
 SHARDS: Final = 2
-BLOOP: Final = "bloop==3.1.1"
 BLOOP_SECONDS: Final = 60.0
 OURS, TYPED = "next(stream)", "next(stream), typed"
 
@@ -228,7 +226,7 @@ def with_engine(endpoint_url: str, count: int) -> Any:
 @contextmanager
 def with_bloop(server: Served) -> Iterator[Any]:
     """Run Bloop in its own environment; yields what makes it read once."""
-    command = [str(python_with("bloop", BLOOP)), str(SCRIPTS / "bloop_reader.py")]
+    command = [str(bloop_python()), str(SCRIPTS / "bloop_reader.py")]
     command += [server.endpoint_url, server.stream_arn, str(TABLE_RECORDS)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

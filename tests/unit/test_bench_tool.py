@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bench import picture, report, results_file
+from bench import picture, report, results_file, spread
+from bench.__main__ import PARTS, stages
+from bench.contenders import CONTENDERS
 from bench.parts.catch_up import share_of
 from bench.parts.failover import felt
-from bench.parts.follow import search
+from bench.parts.follow import GRID, search
 from bench.piece import NOBODY, run_piece
 from bench.workload.deliveries import Delivery, DeliveryLog, delays, parse, percentile
 from bench.workload.processes import tree_of, usage_of
@@ -64,17 +66,20 @@ def test_delays_are_those_of_the_window() -> None:
     assert {delay for delay, _ in delays(both, 15, 25)} == {10.0}
 
 
-@pytest.mark.parametrize("limit", [0, 1, 3, 8, 11, 20, 48, 64])
-def test_the_search_finds_the_limit_to_a_quarter(limit: int) -> None:
+@pytest.mark.parametrize("first", [1, 8, 32, 64])
+@pytest.mark.parametrize("limit", [0, 1, 3, 8, 11, 20, 33, 48, 64])
+def test_the_search_finds_the_limit_to_a_step(limit: int, first: int) -> None:
     tried: list[int] = []
 
     def follows(shards: int) -> bool:
         tried.append(shards)
         return shards <= limit
 
-    found = search(follows, 8, 64)
-    assert found <= limit <= found + max(1, found // 4)
+    found = search(follows, first, tries=8)
+    grid = (0, *GRID, 65)
+    assert found <= limit < grid[grid.index(found) + 1]
     assert len(tried) == len(set(tried)) <= 8
+    assert found != first or limit == 64 or len(tried) == 2
 
 
 SECOND = 2_089
@@ -142,12 +147,14 @@ def test_the_table_has_every_contender_that_was_measured_or_failed() -> None:
     lines = report.headline(RESULTS).splitlines()[2:]
     assert [line.split(" | ")[0].strip("| ") for line in lines] == [
         "shardline source, a query",
+        "KCLPY 3.2.0",
         "boto3 loop, a thread a shard",
         "async-kinesis 3.0.1",
     ]
-    assert "| ≥ 16 | – / 0.97 / – |" in lines[1]
+    assert lines[1].endswith("| 12.0 s | 3 | 0 |")
+    assert "| ≥ 16 | – / 0.97 / – / – |" in lines[2]
     assert "0.10 s / not all came" in lines[0]
-    assert "RuntimeError: <gone>" in lines[2]
+    assert "RuntimeError: <gone>" in lines[3]
     assert "12.0 s / 3 / 0" in report.failover(RESULTS)
 
 
@@ -177,6 +184,62 @@ def test_a_new_piece_replaces_the_old_one_and_keeps_the_others(tmp_path: Path) -
     results = results_file.merge("follow", "boto3", {"shards": 2}, None, file)
     assert results["parts"]["follow"] == {"boto3": {"shards": 2}, "kclpy": {"shards": 3}}
     assert results["errors"] == {}
+
+
+def test_a_whole_run_forgets_what_it_did_not_measure_and_keeps_two_runs(tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    results_file.merge("follow", "boto3", {"shards": 1}, None, file)
+    for number in range(3):
+        results_file.keep_run({"a": {"value": number}}, file)
+    results_file.forget(file)
+    results = results_file.load(file)
+    assert (results["parts"], results["errors"]) == ({}, {})
+    assert [run["a"]["value"] for run in results["runs"]] == [1, 2]
+
+
+def test_figures_state_the_range_of_their_rounds_and_of_their_kind() -> None:
+    rounds = [{**LOAD, "p50_seconds": seconds} for seconds in (0.08, 0.3)]
+    load = {**LOAD, "rounds": rounds}
+    delay = {**RESULTS["parts"]["delay"]["source"], "trickle": load}
+    found = spread.figures({"parts": {**RESULTS["parts"], "delay": {"source": delay}}})
+    assert found["delay p50: source: trickle"] == {"value": 0.1, "low": 0.07, "high": 0.3}
+    assert found["share of quota: boto3: 4 shards"] == {"value": 0.97, "low": 0.92, "high": 1.02}
+    assert found["full shards followed: boto3"] == {"value": 16, "low": 12, "high": None}
+    assert "delay p99: source: trickle" not in found
+
+
+def test_runs_are_compared_by_what_they_state() -> None:
+    one: spread.Figures = {
+        "a": {"value": 4, "low": 3, "high": 5},
+        "b": {"value": 16, "low": 12, "high": None},
+    }
+    near = {"a": {"value": 6, "low": 5, "high": 8}, "b": {"value": 40, "low": 32, "high": 48}}
+    far = {"a": {"value": 7, "low": 6, "high": 8}, "c": {"value": 1, "low": 1, "high": 1}}
+    assert spread.compared(one, near) == "0 of 2 figures differ by more than they state"
+    assert spread.compared(one, far).splitlines() == [
+        "a: 4 (3 to 5) and 7 (6 to 8)",
+        "1 of 1 figures differ by more than they state",
+    ]
+
+
+def test_each_target_is_met_or_says_what_holds_it_back() -> None:
+    def share(value: float) -> dict[str, Any]:
+        return {shards: {"share": value} for shards in ("1", "4", "16")}
+
+    parts = {"catch_up": {"consumer-process": share(0.97), "source": share(0.4)}}
+    lines = report.targets({"parts": parts}).splitlines()
+    assert "0.97 / 0.97 / 0.97 | met |" in lines[2]
+    assert "0.40 / 0.40 / 0.40 | the first batches" in lines[3]
+    assert lines[4].endswith("| – | not measured |")
+
+
+def test_the_headline_of_the_main_contenders_comes_first() -> None:
+    order = stages(list(PARTS), list(CONTENDERS))
+    beside = next(n for n, stage in enumerate(order) if len(stage) > 1)
+    assert all(stage[0].headline for stage in order[:beside])
+    assert not any(job.headline for stage in order[beside + 1 :] for job in stage)
+    assert {job.lane for job in order[beside]} == {"ours", "kcl-java", "kclpy", "counted"}
+    assert sum(map(len, order)) == len({job for stage in order for job in stage})
 
 
 @pytest.fixture
