@@ -1,0 +1,34 @@
+"""The lines of `shardline run` go on when there is room on the disk again."""
+
+from __future__ import annotations
+
+import errno
+import io
+
+import pytest
+
+from shardline.cli.run.report import Report
+
+
+class Broken(io.StringIO):
+    """A stream that takes nothing, for a reason."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self._number = number
+
+    def write(self, _: str) -> int:
+        raise OSError(self._number, "not written")
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_only_a_line_that_finds_no_room_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, stream: str
+) -> None:
+    report = Report(as_json=stream == "stdout")
+    for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        monkeypatch.setattr(f"sys.{stream}", Broken(number))
+        report.no_status("the disk is full")
+    monkeypatch.setattr(f"sys.{stream}", Broken(errno.EIO))
+    with pytest.raises(OSError, match="not written"):
+        report.no_status("the disk is broken")
