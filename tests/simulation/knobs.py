@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from shardline.consumer.pipeline import PipelineLimits
+from shardline.consumer.job import PipelineLimits
 from shardline.core.leasing.times import LeaseTimes
 from shardline.core.positions import LATEST, TRIM_HORIZON
 

@@ -1,11 +1,13 @@
-"""What one worker is to do: streams, app, consumer and settings, as a value that travels."""
+"""What one worker is to do: streams, app, consumer and settings, as a value that travels.
+
+A keeper reads it before it holds a lease: nothing that is imported here may import Arrow.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from shardline.consumer.pipeline import PipelineLimits
 from shardline.core.leasing.times import LeaseTimes
 from shardline.core.positions import LATEST, Latest
 from shardline.services.access import Access
@@ -46,6 +48,18 @@ class LeasePlace:
         """The address as messages show it: without what may be a secret."""
         scheme, _, rest = self.address.partition("://")
         return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineLimits:
+    """How much a pipeline reads ahead and delivers at once."""
+
+    batch_records: int = 10_000
+    """The most records in one call of `process`."""
+    read_ahead_records: int = 20_000
+    read_ahead_bytes: int = 32 * 1024 * 1024
+    poll_seconds: float = 0.25
+    """How long a reader at the tip waits between two reads."""
 
 
 @dataclass(frozen=True, slots=True)

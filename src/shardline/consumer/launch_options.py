@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from shardline.consumer.dead_letters import open_dead_letters
-from shardline.consumer.job import Job, LeasePlace, StreamSource
-from shardline.consumer.pipeline import PipelineLimits
+from shardline.consumer.job import Job, LeasePlace, PipelineLimits, StreamSource
 from shardline.consumer.policies import DeadLetter
 from shardline.core.leasing.times import LeaseTimes
 from shardline.core.positions import LATEST, start_at

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from shardline.consumer.consumer import ShardConsumer
     from shardline.consumer.delivery import Delivery
+    from shardline.consumer.job import PipelineLimits
     from shardline.consumer.messages import Counts, FromRunner, PipelineKey, StartPipeline
     from shardline.consumer.read_ahead import MemoryBudget
     from shardline.services.port import Page, ShardReader, StreamService
@@ -65,18 +66,6 @@ _FINISH_SECONDS: Final = 1.0
 _OPEN_CHUNKS: Final = 4
 """How many chunks the lanes of a shard may be in at once."""
 _LONGEST_ERROR_SECONDS: Final = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class PipelineLimits:
-    """How much a pipeline reads ahead and delivers at once."""
-
-    batch_records: int = 10_000
-    """The most records in one call of `process`."""
-    read_ahead_records: int = 20_000
-    read_ahead_bytes: int = 32 * 1024 * 1024
-    poll_seconds: float = 0.25
-    """How long a reader at the tip waits between two reads."""
 
 
 class _Finishing(Exception):

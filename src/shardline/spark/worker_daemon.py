@@ -20,7 +20,12 @@ TASKS: Final = "pyspark.worker"
 """What Spark calls the workers that run tasks. Others plan, and hold no leases."""
 
 _FOR_ALL: Final = ("shardline.services.connection",)
-_FOR_TASKS: Final = ("shardline.consumer.keeper", "shardline.leases.sql")
+_FOR_TASKS: Final = (
+    "shardline.consumer.job",
+    "shardline.consumer.keeper",
+    "shardline.leases.sql",
+    "sqlalchemy.dialects.sqlite",
+)
 
 
 def import_ahead(kind: str) -> None:

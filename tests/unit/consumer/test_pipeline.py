@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from shardline.consumer.job import PipelineLimits
 from shardline.consumer.messages import (
     Acknowledged,
     ConsumerCalled,
@@ -20,7 +21,6 @@ from shardline.consumer.messages import (
     PipelineStalled,
     ShardProcessed,
 )
-from shardline.consumer.pipeline import PipelineLimits
 from shardline.consumer.policies import Halt, Retry
 from shardline.core.positions import After
 from tests.unit.consumer.stage import Keeping, Stage

@@ -12,11 +12,17 @@ import pytest
 from shardline.spark.worker_daemon import TASKS
 from shardline.spark.worker_python import worker_environment
 
+_NEEDED = (
+    "shardline.consumer.job",
+    "shardline.consumer.keeper",
+    "shardline.leases.sql",
+    "botocore.session",
+)
 _REPORT = """
 import json, os, sys
 from shardline.spark.worker_daemon import import_ahead
 import_ahead(sys.argv[1])
-names = ("shardline.consumer.keeper", "shardline.leases.sql", "botocore.session", "pyarrow")
+names = sys.argv[2].split()
 threads = len(os.listdir("/proc/self/task")) if os.path.exists("/proc/self/task") else 1
 print(json.dumps({"imported": [n for n in names if n in sys.modules], "threads": threads}))
 """
@@ -25,14 +31,14 @@ print(json.dumps({"imported": [n for n in names if n in sys.modules], "threads":
 @pytest.mark.parametrize(
     ("kind", "imported"),
     [
-        (TASKS, ["shardline.consumer.keeper", "shardline.leases.sql", "botocore.session"]),
+        (TASKS, list(_NEEDED)),
         ("pyspark.sql.worker.plan_data_source_read", ["botocore.session"]),
     ],
 )
 def test_workers_are_forked_with_what_they_need_and_from_a_single_thread(
     kind: str, imported: list[str]
 ) -> None:
-    command = [sys.executable, "-c", _REPORT, kind]
+    command = [sys.executable, "-c", _REPORT, kind, " ".join([*_NEEDED, "pyarrow"])]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(ran.stdout) == {"imported": imported, "threads": 1}
 
