@@ -143,7 +143,7 @@ class Tip:
             return self._forward(bounds, SAMPLE_RECORDS)
         by_time = bounds.finds_times and lag > NEAR and not self._is_sparse(bounds)
         if by_time and self.search.misses < _MISSES:
-            at = self.search.next_time(self.base, self.reached, bounds, self._smallest_step())
+            at = self.search.next_time(self.base, self.reached, bounds, self._smallest_step(bounds))
             if at is not None:
                 if self._may_travel(bounds) and self.count_bytes > _TWICE_BYTES:
                     return None  # what was read travels; the rest belongs to the next range
@@ -391,8 +391,12 @@ class Tip:
         arrived = (bounds.now - self.reached.as_of).total_seconds() * rate
         return max(arrived, self.record_bytes) > bounds.inline_bytes
 
-    def _smallest_step(self) -> timedelta:
+    def _smallest_step(self, bounds: Bounds) -> timedelta:
         """Return the span of time whose records are better read than searched through."""
+        if self.search.found and self.search.is_bounded and self._ends_by_time(bounds):
+            # Half of what is left is searched next: stop where a shard takes no more than travels.
+            fits = timedelta(seconds=bounds.inline_bytes / BYTES_PER_SECOND / 2)
+            return max(fits, _SMALLEST_STEP)
         if not self.records_per_second:
             return _SMALLEST_STEP
         step = timedelta(seconds=NEAR_RECORDS / self.records_per_second)
