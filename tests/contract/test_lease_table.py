@@ -209,7 +209,7 @@ def test_a_header_is_replaced_only_by_the_next_stream_of_that_name(
     table: LeaseTable, app: str
 ) -> None:
     assert table.read_header(app, "orders") is None
-    first = Header(app, "orders", CREATED, AtTime(CREATED))
+    first = Header(app, "orders", CREATED, AtTime(CREATED), began_at=LATER)
     table.create_header(first)
     with pytest.raises(Conflict) as refused:
         table.create_header(Header(app, "orders", LATER, TRIM_HORIZON))

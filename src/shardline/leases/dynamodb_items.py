@@ -132,6 +132,7 @@ def header_item(header: Header) -> Item:
         **_values(header),
         "stream_created_at": header.stream_created_at.isoformat(),
         "start": position_to_text(header.start),
+        "began_at": _time_text(header.began_at),
         **key_of(header.app_name, header.stream_name, HEADER),
     }
 
@@ -140,9 +141,13 @@ def header_item(header: Header) -> Item:
 def to_header(item: Item) -> Header:
     """Return a header row from its item."""
     values = _fields_of(Header, item)
-    created_at = datetime.fromisoformat(values["stream_created_at"])
-    start = position_from_text(values["start"])
-    return checked(Header(**values | {"stream_created_at": created_at, "start": start}))
+    began_at = values.get("began_at")
+    values |= {
+        "stream_created_at": datetime.fromisoformat(values["stream_created_at"]),
+        "start": position_from_text(values["start"]),
+        "began_at": began_at and datetime.fromisoformat(began_at),
+    }
+    return checked(Header(**values))
 
 
 def run_item(run: Run) -> Item:

@@ -261,7 +261,13 @@ class RowRounds:
         if seen is not None and seen.stream_created_at == created_at:
             # Somebody deleted it. Others moved it on since it was read, but not that often.
             return replace(seen, moves=moves + EPOCHS_PER_MOVE)
-        header = Header(*member.space, stream.created_at, TRIM_HORIZON, moves=moves + 1)
+        header = Header(
+            *member.space,
+            stream.created_at,
+            TRIM_HORIZON,
+            moves=moves + 1,
+            began_at=stream.service_time,
+        )
         if stored is not None:
             # The app wants all of a stream that was made again: what expired by now is a gap.
             return replace(header, settled=True)

@@ -73,6 +73,7 @@ HEADERS: Final = sa.Table(
     sa.Column("settled", sa.Boolean, nullable=False),
     sa.Column("moves", sa.BigInteger, nullable=False),
     sa.Column("latest", sa.Boolean, nullable=False, server_default=_FALSE),
+    sa.Column("began_at", sa.Text),
 )
 RUNS: Final = sa.Table(
     "shardline_runs",
@@ -161,6 +162,7 @@ def header_values(header: Header) -> dict[str, Any]:
     return plain_values(header) | {
         "stream_created_at": header.stream_created_at.isoformat(),
         "start": position_to_text(header.start),
+        "began_at": header.began_at and header.began_at.isoformat(),
     }
 
 
@@ -170,6 +172,7 @@ def to_header(stored: sa.RowMapping) -> Header:
     values = dict(stored) | {
         "stream_created_at": datetime.fromisoformat(stored["stream_created_at"]),
         "start": position_from_text(stored["start"]),
+        "began_at": stored["began_at"] and datetime.fromisoformat(stored["began_at"]),
     }
     return checked(Header(**values))
 

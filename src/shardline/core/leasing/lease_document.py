@@ -38,6 +38,7 @@ def to_document(header: Header, rows: Iterable[LeaseRow]) -> str:
             "latest": header.latest,
             "settled": header.settled,
             "moves": header.moves,
+            "began_at": header.began_at.isoformat() if header.began_at else None,
             "shards": [_shard(row) for row in sorted(rows, key=lambda row: row.shard_id)],
         },
     )
@@ -47,6 +48,7 @@ def to_document(header: Header, rows: Iterable[LeaseRow]) -> str:
 def from_document(text: str) -> tuple[Header, tuple[LeaseRow, ...]]:
     """Return the header and the free rows of a document."""
     body = read_document(_KIND, text)
+    began_at = body.get("began_at")  # earlier releases wrote none
     header = Header(
         body["app"],
         body["stream"],
@@ -55,6 +57,7 @@ def from_document(text: str) -> tuple[Header, tuple[LeaseRow, ...]]:
         settled=body["settled"],
         moves=int(body["moves"]),
         latest=body["latest"],
+        began_at=began_at and datetime.fromisoformat(began_at),
     )
     return header, tuple(_row(header, shard) for shard in body["shards"])
 

@@ -144,5 +144,6 @@ def _as_of(
     if header.settled:
         own = later_as_of(known_at=service_time, retention=retention)
     else:
-        own = first_as_of(position, known_at=service_time, retention=retention)
+        began_at = header.began_at or service_time
+        own = first_as_of(position, known_at=began_at, retention=retention)
     return max(own, header.stream_created_at)  # nothing arrived before there was a stream

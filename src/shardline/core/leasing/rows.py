@@ -106,6 +106,9 @@ class Header:
     """Rises when leases were released, a shard was completed, or a worker came or went."""
     latest: bool = False
     """True if the app began at "latest", which `start` has as a time: closed shards are skipped."""
+    began_at: datetime | None = None
+    """The service's time when the app began: what expires later is missed, whenever its row is
+    created. None in rows of an earlier release."""
 
 
 def taken(

@@ -14,7 +14,16 @@ from shardline.core.shards import SequenceNumber
 from shardline.errors import InvalidPosition
 
 CREATED = datetime(2026, 11, 1, tzinfo=UTC)
-HEADER = Header("billing", "orders", CREATED, AtTime(CREATED), settled=True, moves=7, latest=True)
+HEADER = Header(
+    "billing",
+    "orders",
+    CREATED,
+    AtTime(CREATED),
+    settled=True,
+    moves=7,
+    latest=True,
+    began_at=CREATED,
+)
 ROWS = (
     LeaseRow(
         "billing", "orders", "s-0", CREATED, epoch=3, lease_count=9, checkpoint=SHARD_END,

@@ -11,7 +11,7 @@ from shardline.core.leasing.ledger import Ledger
 from shardline.core.leasing.missing_rows import MissingRows
 from shardline.core.leasing.peers import Peers
 from shardline.core.leasing.rows import Header, LeaseRow, taken
-from shardline.core.positions import TRIM_HORIZON, AtTime
+from shardline.core.positions import TRIM_HORIZON, AtTime, Position
 from shardline.core.shards import SequenceNumber, Shard
 
 BIRTH = datetime(2030, 1, 1, tzinfo=UTC)
@@ -78,6 +78,25 @@ def test_nothing_is_older_than_the_stream() -> None:
     (create,) = missing.create(
         header, ledger, Peers("a/1", 10.0), 0.0,
         service_time=BIRTH + timedelta(hours=1), retention=timedelta(days=1),
+    )  # fmt: skip
+    assert isinstance(create, Create)
+    assert create.new.as_of == BIRTH
+
+
+@pytest.mark.case("X-01")
+@pytest.mark.parametrize("start", [TRIM_HORIZON, AtTime(BIRTH)])
+def test_a_row_that_is_created_late_promises_what_was_kept_when_the_app_began(
+    start: Position,
+) -> None:
+    """Else what expires between the header and the row is lost without a gap."""
+    header = Header(*SPACE, BIRTH, start, began_at=BIRTH)
+    ledger, missing = Ledger(goes_on_after_gaps=False), MissingRows("a/1", 10.0)
+    ledger.read_header(header, 0.0)
+    ledger.list_shards((Shard("s0"),), 0.0)
+    missing.moved(header, 1.0)
+    (create,) = missing.create(
+        header, ledger, Peers("a/1", 10.0), 0.0,
+        service_time=BIRTH + timedelta(days=2), retention=timedelta(days=1),
     )  # fmt: skip
     assert isinstance(create, Create)
     assert create.new.as_of == BIRTH
