@@ -82,7 +82,7 @@ class MissingRows:
             yield Bump()
             return
         beginnings = ledger.beginnings(header, missing) if due else {}
-        absent = set(missing)
+        absent = {*missing, *lost}
         for shard_id in due:
             row = lost.get(shard_id)
             if row is not None:

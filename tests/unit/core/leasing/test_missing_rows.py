@@ -100,3 +100,24 @@ def test_a_row_that_is_created_late_promises_what_was_kept_when_the_app_began(
     )  # fmt: skip
     assert isinstance(create, Create)
     assert create.new.as_of == BIRTH
+
+
+@pytest.mark.case("W-14", "L-04")
+def test_from_latest_a_child_gets_no_row_while_that_of_a_parent_was_deleted() -> None:
+    """Else a worker that never knew the parent's row takes the parent for skipped."""
+    header = Header(*SPACE, BIRTH, AtTime(BIRTH), settled=True, latest=True)
+    ledger, missing = Ledger(goes_on_after_gaps=False), MissingRows("a/1", 10.0)
+    end = SequenceNumber("9")
+    ledger.read_header(header, 0.0)
+    ledger.list_shards(
+        (Shard("s0", last=end), Shard("s1", last=end), Shard("s2", ("s0", "s1"))), 0.0
+    )
+    for shard_id in ("s0", "s1"):
+        ledger.remember(taken(LeaseRow(*SPACE, shard_id, BIRTH), "a/1"), 0.0)
+    ledger.missed("s0")
+    missing.moved(header, 1.0)
+    created = missing.create(
+        header, ledger, Peers("a/1", 10.0), 0.0, heirs_of=("s1",),
+        service_time=BIRTH, retention=timedelta(days=1),
+    )  # fmt: skip
+    assert [c.new.shard_id for c in created if isinstance(c, Create)] == ["s0"]
