@@ -28,7 +28,15 @@ FOUND = (
 )  # fmt: skip
 """Seeds that failed once, in worlds of eight lease times whose size was not drawn yet."""
 
-FOUND_SINCE = (945327426061, 845572290321, 149731832746, 900576095055, 500000011867, 500000014501)
+FOUND_SINCE = (
+    945327426061,
+    845572290321,
+    149731832746,
+    900576095055,
+    500000011867,
+    500000014501,
+    500000014585,
+)
 """Seeds that failed once, in worlds as seeds choose them now."""
 
 _REPLAY = """

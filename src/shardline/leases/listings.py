@@ -45,15 +45,17 @@ class Listings:
         """Describe and list if it is time; what fails is tried again in the next round."""
         state, clock = self._member.state, self._member.clock
         try:
-            due = clock() >= state.describe_due_at() or not self._active()
+            due = clock() >= state.describe_due_at() or not self._active() or self._is_replaced()
             if due or (self._table_streams is not None and self._table_streams.due()):
                 yield from self._choose_stream()
                 yield from self._describe()
             if self._active() and self._member.wants_start:
                 yield from self._resolve_latest()
-            header = state.header
-            if not self._active() or header is None:
+            stream, header = state.stream, state.header
+            if stream is None or not stream.active or header is None:
                 return
+            if stream.created_at != header.stream_created_at:
+                return  # replaced since it was described: what is listed is of another stream
             yield from self._list_children(header)
             if clock() >= state.listing_due_at(clock()):
                 yield from self._list(header)
@@ -98,6 +100,13 @@ class Listings:
     def _active(self) -> bool:
         stream = self._member.state.stream
         return stream is not None and stream.active
+
+    def _is_replaced(self) -> bool:
+        """Return true if the header names a later stream than the one that was described."""
+        stream, header = self._member.state.stream, self._member.state.header
+        if stream is None or header is None:
+            return False
+        return header.stream_created_at > stream.created_at
 
     def _describe(self) -> Steps[None]:
         description = yield self._service.describe

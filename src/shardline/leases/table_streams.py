@@ -38,14 +38,12 @@ class TableStreams:
         """When the service was last asked for the stream after one that is drained."""
 
     def due(self) -> bool:
-        """Return true if the stream is not the one that the header names, or is drained."""
+        """Return true if another stream is wanted, or all of this one was processed."""
         member, stream, header = self._member, self._member.state.stream, self._member.state.header
         if member.wants_stream is not None:
             return True
         if stream is None or header is None:
             return False
-        if header.stream_created_at > stream.created_at:
-            return True
         asked_recently = member.clock() < self._asked_at + LIST_SECONDS
         return not asked_recently and member.state.ledger.drained()
 
@@ -91,6 +89,9 @@ class TableStreams:
             return service
         asked_at = self._member.clock()
         shards = yield service.list_shards
+        header = self._member.state.header
+        if header is None or header.stream_created_at != created_at:
+            return service  # another worker went on meanwhile: these are no shards of its stream
         self._member.handle(e.ShardsListed(tuple(shards), asked_at))
         if not self._member.state.ledger.drained():
             return service

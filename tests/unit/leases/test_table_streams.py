@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from shardline.core.leasing import events as e
 from shardline.core.shards import SequenceNumber, Shard
 from shardline.errors import StreamNotFound
-from tests.unit.leases.stage import BIRTH, Listing, Stage
+from tests.unit.leases.stage import BIRTH, SPACE, Listing, Stage
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -149,6 +150,35 @@ def test_a_shard_that_only_the_last_listing_shows_is_not_left_behind(stage: Tabl
     stage.complete(worker, "child")
     stage.let_pass(SOON)
     assert worker.held().keys() == {"new"}
+
+
+def test_a_listing_of_the_stream_before_is_none_of_the_next_one(stage: TableStage) -> None:
+    """Another worker goes on while this one lists the old stream for the last time."""
+    worker = stage.join("a")
+    stage.let_pass(2)
+    stage.switch_off()
+    old, list_shards = stage.streams[0], stage.streams[0].list_shards
+    stage.let_pass(SOON)
+    stage.switch_on("new")
+    new = stage.streams[1]
+    stage.complete(worker, "old")
+
+    def open_from(created_from: datetime) -> Any:
+        old.list_shards = go_on_meanwhile  # type: ignore[method-assign]
+        return TableStage.open_from(stage, created_from)
+
+    def go_on_meanwhile() -> Any:
+        header = stage.table.read_header(*SPACE)
+        if header is not None and header.stream_created_at == old.created_at:
+            later = replace(header, stream_created_at=new.created_at, moves=header.moves + 1)
+            stage.table.create_header(later, header)
+            worker._member.handle(e.HeaderRead(later, None))
+        return list_shards()
+
+    stage.opened = open_from
+    stage.let_pass(SOON)
+    rows = stage.table.scan_rows(*SPACE, None, 10).rows
+    assert {row.shard_id for row in rows if row.stream_created_at == new.created_at} == {"new"}
 
 
 @pytest.mark.parametrize("running", [True, False])
