@@ -166,7 +166,9 @@ class _Run:
                 horizon = self.world.clock.now() - timedelta(seconds=RETENTION_SECONDS)
                 for shard_id in list(self.world.arrived):
                     self.world.excuse(shard_id, self.began, horizon + START_GRACE)
-            for gap in self.query.last().gaps:
+            last = self.query.last()
+            self.world.recorded |= last.ranges.keys() | last.drained.keys()
+            for gap in last.gaps:
                 self.world.excuse(gap.shard_id, gap.since, gap.until)
 
     def finish(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import timedelta
 from random import Random
 
 import pytest
@@ -10,9 +11,9 @@ import pytest
 from shardline.core.planning.events import Asked
 from tests.property import source_histories
 from tests.property.hard_streams import HardWorld
-from tests.property.planning_query import Crash, Query, World
+from tests.property.planning_query import KEYS, Crash, Query, World
 from tests.property.source_histories import live
-from tests.twins.kinesis import KinesisTwin
+from tests.twins.kinesis import EPOCH, KinesisTwin
 
 
 @pytest.mark.req("K-02", "O-02", "O-03", "O-15")
@@ -43,6 +44,23 @@ def test_a_driver_that_is_gone_makes_no_further_step(calls: int) -> None:
 
     with pytest.raises(Crash):
         turns_until_the_crash()
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_gap_covers_ancestors_that_no_offset_names(recorded: bool) -> None:
+    world = HardWorld(World(KinesisTwin(1)), Random(0))
+    world.inner.split(0)
+    world.hard.list_shards()  # to a driver that is gone before it writes them down
+    for key in KEYS:
+        world.inner.put(key)
+    child, other = sorted(world.arrived)
+    world.inner.split(0)
+    grandchild = next(s for s in world.hard.list_shards() if s.parents == (child,))
+    if recorded:
+        world.recorded |= {child, other}
+    world.excuse(grandchild.id, EPOCH, EPOCH + timedelta(hours=6))
+    in_gaps = 0 if recorded else len(world.arrived[child])
+    assert world.checker.verdict().in_gaps == in_gaps
 
 
 def test_an_error_of_the_harness_is_a_failing_seed(
