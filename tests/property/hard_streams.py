@@ -136,10 +136,6 @@ class HardService:
         self.empty = min(self.empty, 0.3)
         self._left.clear()
 
-    def was_listed(self, shard_id: str) -> bool:
-        """Return true if a listing has shown the shard."""
-        return shard_id in self._listed_at
-
     def describe(self) -> Any:
         self._call()
         return self._inner.describe()
@@ -208,6 +204,8 @@ class HardWorld(World):
         self.hard = HardService(inner.service, inner.clock, chance)
         self.checker = inner.checker
         self.arrived: dict[str, list[tuple[int, datetime]]] = defaultdict(list)
+        self.recorded: set[str] = set()
+        """Shards that an offset of the query names, so that another driver knows them."""
         self._excused: set[tuple[str, datetime, datetime]] = set()
         written = self.checker.wrote
 
@@ -228,7 +226,8 @@ class HardWorld(World):
     def excuse(self, shard_id: str, since: datetime, until: datetime) -> None:
         """Tell the checker of a gap: what arrived between two times, which are long past.
 
-        Ancestors that no listing has shown have no name: the gap is theirs too, by its hash keys.
+        Ancestors that no offset names are not known: the gap is theirs too, by its hash keys. A
+        listing may have shown them to a driver that was gone before it wrote them down.
         """
         if (shard_id, since, until) in self._excused:
             return
@@ -241,5 +240,5 @@ class HardWorld(World):
         if lost:  # but for the skew, times rise with the numbers
             self.checker.gap(shard_id, lost[0] - 1, lost[-1] + 1)
         for parent in self.checker._shards[shard_id].parents:
-            if not self.hard.was_listed(parent):
+            if parent not in self.recorded:
                 self.excuse(parent, since, until)

@@ -219,6 +219,8 @@ class Query:
             return True
         try:
             job.resume = partial(job.steps.send, step())
+        except Crash:
+            raise  # at once: no step of a driver that is gone could catch it, or be made later
         except Exception as error:
             job.resume = partial(job.steps.throw, error)
         return True

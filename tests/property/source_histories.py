@@ -14,8 +14,10 @@ import argparse
 import logging
 import random
 import secrets
+import signal
 import sys
 import time
+import traceback
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -164,7 +166,9 @@ class _Run:
                 horizon = self.world.clock.now() - timedelta(seconds=RETENTION_SECONDS)
                 for shard_id in list(self.world.arrived):
                     self.world.excuse(shard_id, self.began, horizon + START_GRACE)
-            for gap in self.query.last().gaps:
+            last = self.query.last()
+            self.world.recorded |= last.ranges.keys() | last.drained.keys()
+            for gap in last.gaps:
                 self.world.excuse(gap.shard_id, gap.since, gap.until)
 
     def finish(self) -> None:
@@ -207,6 +211,8 @@ def live(seed: int, steps: int = 60) -> Life:
             life.failure = f"a false gap: {query.last().gaps[0]}"
     except (PromiseBroken, AssertionError) as error:
         life.failure = f"{type(error).__name__}: {error}"
+    except Exception:  # of the harness or of what it runs: a failing seed, not the end of the run
+        life.failure = traceback.format_exc().rstrip()
     life.batches, life.crashes = query.commits, run.crashes
     life.cpu_seconds = time.process_time() - began
     return life
@@ -222,25 +228,37 @@ def main() -> int:
     parser.add_argument("--keep-going", action="store_true", help="list all failing seeds")
     parser.add_argument("--jobs", type=int, default=1, help="how many processes to run them in")
     chosen = parser.parse_args()
-    logging.disable(logging.CRITICAL)
     if chosen.only is not None:
         chosen.first, chosen.seeds = chosen.only, 1
     first = secrets.randbelow(10**12) if chosen.fresh else chosen.first
     print(f"seeds from {first} on, at most {chosen.seeds}", flush=True)
-    began, lives = time.monotonic(), list[Life]()
-    with closing(outcomes_of(live, range(first, first + chosen.seeds), chosen.jobs)) as running:
-        for life in running:
-            lives.append(life)
-            if life.failure:
-                print(f"seed {life.seed}: {life.failure}")
-                print(f"replay: python -m tests.property.source_histories {life.seed}", flush=True)
-                if not chosen.keep_going:
+    began, lives, ended = time.monotonic(), list[Life](), ""
+    try:
+        with closing(outcomes_of(live, range(first, first + chosen.seeds), chosen.jobs)) as running:
+            for life in running:
+                lives.append(life)
+                if life.failure:
+                    print(f"seed {life.seed}: {life.failure}")
+                    print(f"replay: python -m tests.property.source_histories {life.seed}")
+                    sys.stdout.flush()
+                    if not chosen.keep_going:
+                        break
+                if chosen.seconds is not None and time.monotonic() - began > chosen.seconds:
                     break
-            if chosen.seconds is not None and time.monotonic() - began > chosen.seconds:
-                break
+    except KeyboardInterrupt:
+        ended = "interrupted: "
+    except Exception as error:
+        ended = f"ended by {type(error).__name__} {error}: "
+    print(ended + _summary(lives))
+    return 1 if ended or any(life.failure for life in lives) else 0
+
+
+def _summary(lives: list[Life]) -> str:
+    if not lives:
+        return "0 seeds"
     failed = sum(1 for life in lives if life.failure)
     slowest = max(lives, key=lambda life: life.cpu_seconds)
-    print(
+    return (
         f"{len(lives)} seeds, {failed} failed, the last {max(life.seed for life in lives)}: "
         f"{sum(life.batches for life in lives)} batches, "
         f"{sum(life.crashes for life in lives)} crashes, "
@@ -250,8 +268,9 @@ def main() -> int:
         f"{sum(life.cpu_seconds for life in lives):.0f} s of CPU (the slowest, {slowest.seed}, "
         f"took {slowest.cpu_seconds:.1f} s)"
     )
-    return 1 if failed else 0
 
 
 if __name__ == "__main__":
+    logging.disable(logging.CRITICAL)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the counts are told all the same
     sys.exit(main())

@@ -344,7 +344,7 @@ class Planner:
 
     def _readable(self, state: plan_state.PlanState) -> Iterator[str]:
         counting = state.places if self._target is None else self._target.shards
-        return (s.id for s in state.lineage.readable if s.id in state.places and s.id in counting)
+        return (shard_id for shard_id in state.readable if shard_id in counting)
 
     def _unpinned(self) -> list[str]:
         places = self._state.places if self._state is not None else {}

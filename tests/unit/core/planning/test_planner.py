@@ -194,6 +194,26 @@ def test_an_old_place_whose_record_is_not_kept_is_a_gap() -> None:
             assert made.offer(0.0) is None
 
 
+@pytest.mark.req("K-02")
+@pytest.mark.case("X-07")
+def test_a_shard_of_unseen_parents_waits_for_what_became_of_known_shards() -> None:
+    old = NOON - timedelta(hours=25)
+    committed = Offset(TRIM_HORIZON, BORN, {"a": Range(place(3), place(3), old)}, stream="arn:s")
+    grandchild = Shard("c", ("b",), WHOLE, SequenceNumber("20"))  # b came and went unseen
+    made, wanted = planner(grandchild, committed=committed, fails=False)
+    assert set(wanted) == {Check("a", None), Check("b", None)}
+    made.handle(Checked("b", None, Evidence.GONE), 0.0)
+    assert not made.handle(Listed((grandchild,)), 0.0)
+    made.handle(Checked("a", None, Evidence.GONE), 0.0)
+    (query,) = made.handle(Listed((grandchild,)), 0.0)
+    assert isinstance(query, Query)
+    assert query.shard_id == "c"
+    made.handle(records(query, 21, 22), 0.0)
+    offered = made.offer(WAITED)
+    assert offered is not None
+    assert {"a", "b"} <= {gap.shard_id for gap in offered.gaps}
+
+
 def test_a_listing_is_made_every_few_seconds_and_a_late_answer_moves_nothing() -> None:
     made, (query,) = planner(PARENT)
     assert isinstance(query, Query)
