@@ -79,7 +79,7 @@ GUARDS: Final = (
     Guard(
         "dashboard", "the dashboard answers any host",
         "dashboard/application.py",
-        '    if _host_of(f"//{request.host}") not in _LOCAL_NAMES:',
+        '    if "@" in request.host or _host_of(f"//{request.host}") not in _LOCAL_NAMES:',
         "    if False:",
         _PAGE,
     ),
