@@ -70,6 +70,20 @@ GUARDS: Final = (
         "tests/integration/test_local_file.py",
     ),
     Guard(
+        "journal", "a journal may be a pipe or a device",
+        "local/journal.py",
+        "    if not stat.S_ISREG(os.fstat(descriptor).st_mode):",
+        "    if False:",
+        "tests/integration/test_local_file.py -k regular",
+    ),
+    Guard(
+        "journal", "the database of another program becomes a journal",
+        "local/journal.py",
+        '    if version == 0 and tables - {"entries"}:',
+        "    if False:",
+        "tests/integration/test_local_file.py -k another_program",
+    ),
+    Guard(
         "journal", "a journal of another format is opened",
         "local/journal.py",
         "    if version not in (0, _FORMAT):",
