@@ -1,4 +1,4 @@
-"""Temporary folders that leave nothing behind. Spark's: tests/unit/spark/test_temporary_files.py."""
+"""Temporary folders that leave nothing behind. Those of Spark have tests of their own."""
 
 from __future__ import annotations
 
