@@ -245,6 +245,13 @@ GUARDS: Final = (
         "tests/contract/test_lease_table_faults.py -k whole",
     ),
     Guard(
+        "silent table", "a page of rows without its items is passed on",
+        "services/wire/handler.py",
+        "        _require_members(operation_model, shape, members)\n",
+        "",
+        "tests/unit/services/wire/test_handler.py -k without_items",
+    ),
+    Guard(
         "no message", "a process that takes no message is waited for again and again",
         "consumer/link.py",
         "            self._process.kill()  # a part",
