@@ -70,6 +70,20 @@ GUARDS: Final = (
         "tests/integration/test_local_file.py",
     ),
     Guard(
+        "journal", "a journal may be a pipe or a device",
+        "local/journal.py",
+        "    if not stat.S_ISREG(os.fstat(descriptor).st_mode):",
+        "    if False:",
+        "tests/integration/test_local_file.py -k regular",
+    ),
+    Guard(
+        "journal", "the database of another program becomes a journal",
+        "local/journal.py",
+        '    if version == 0 and tables - {"entries"}:',
+        "    if False:",
+        "tests/integration/test_local_file.py -k another_program",
+    ),
+    Guard(
         "journal", "a journal of another format is opened",
         "local/journal.py",
         "    if version not in (0, _FORMAT):",
@@ -79,7 +93,7 @@ GUARDS: Final = (
     Guard(
         "dashboard", "the dashboard answers any host",
         "dashboard/application.py",
-        '    if _host_of(f"//{request.host}") not in _LOCAL_NAMES:',
+        '    if "@" in request.host or _host_of(f"//{request.host}") not in _LOCAL_NAMES:',
         "    if False:",
         _PAGE,
     ),
@@ -229,6 +243,13 @@ GUARDS: Final = (
         '        members = _decode(_members, response_dict["body"])',
         "        members = []",
         "tests/contract/test_lease_table_faults.py -k whole",
+    ),
+    Guard(
+        "silent table", "a page of rows without its items is passed on",
+        "services/wire/handler.py",
+        "        _require_members(operation_model, shape, members)\n",
+        "",
+        "tests/unit/services/wire/test_handler.py -k without_items",
     ),
     Guard(
         "no message", "a process that takes no message is waited for again and again",

@@ -178,6 +178,13 @@ def test_doctor_tries_the_stream_and_the_table(
     assert findings["lease table"]["outcome"] == "fine"
 
 
+def test_doctor_creates_no_lease_table(service: Service, tmp_path: Path) -> None:
+    address = f"sqlite:///{tmp_path}/none.db"
+    typed = ("doctor", "--stream", "kinesis://orders", "--lease-table", address)
+    assert f"there is no file {tmp_path}/none.db" in run(service, *typed, code=1)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_doctor_fails_with_the_reason_where_something_is_missing(service: Service) -> None:
     text = run(service, "doctor", "--stream", "kinesis://nothing", code=1)
     assert "✗ may describe" in text

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
+import struct
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -187,6 +190,39 @@ def test_a_body_that_is_no_object_is_a_serialization_exception(
     headers = {"X-Amz-Target": target, "Content-Type": JSON, **SIGNED}
     status, _, answer = send(service, "/", body, headers)
     assert (status, json.loads(answer)) == (400, {"__type": "SerializationException"})
+
+
+@pytest.mark.req("E-02")
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+def test_a_body_that_does_not_decompress_is_refused(service: Service, encoding: str) -> None:
+    packed = {"Content-Encoding": encoding}
+    status, _, answer = send(service, "/", b"no archive", LIST_STREAMS | packed)
+    assert status == 400, answer
+    control = {"Content-Type": "application/json"} | packed
+    status, _, answer = send(service, ADVANCE, b"no archive", control)
+    assert status == 400, answer
+
+
+@pytest.mark.req("E-02")
+def test_a_signature_that_is_no_body_of_text_is_refused(service: Service) -> None:
+    headers = LIST_STREAMS | {"Authorization": "AWS4 \xff\xfe"}
+    status, _, answer = send(service, "/", b"{}", headers)
+    assert (status, json.loads(answer)["__type"]) == (400, "IncompleteSignatureException")
+
+
+@pytest.mark.req("E-02")
+def test_a_client_that_leaves_within_its_body_is_no_error_of_the_service(
+    service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    for path in ("/", ADVANCE):
+        with socket.create_connection(("127.0.0.1", service.port)) as leaving:
+            leaving.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            leaving.sendall(head.encode() + b"Content-Length: 100\r\n\r\n{")
+            time.sleep(0.1)
+    assert send(service, "/", b"{}", LIST_STREAMS)[0] == 200
+    time.sleep(0.1)
+    assert "Error handling request" not in caplog.text
 
 
 @pytest.mark.req("E-02")

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from shardline.cli.program import with_option_names
-from shardline.errors import EXTRAS, ServiceUnreachable, ShardlineError, StreamNotFound
+from shardline.errors import (
+    EXTRAS,
+    ConfigurationError,
+    ServiceUnreachable,
+    ShardlineError,
+    StreamNotFound,
+)
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -149,8 +155,12 @@ class Checkup:
         self, address: str, app: str | None, endpoint_url: str | None
     ) -> Iterator[Finding]:
         """Check that the lease table can be read. Creates nothing."""
-        from shardline.leases.address import open_table
+        from shardline.leases.address import missing_file, open_table
 
+        if (file := missing_file(address)) is not None:
+            missing = ConfigurationError(f"there is no file {file}: the first run creates it")
+            yield _from_error("lease table", missing)
+            return
         try:
             table = open_table(address, replace(self._access, endpoint_url=endpoint_url))
         except ShardlineError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import uuid
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from shardline.consumer.dead_letters import open_dead_letters
 from shardline.consumer.job import Job, LeasePlace, PipelineLimits, StreamSource
 from shardline.consumer.policies import DeadLetter
+from shardline.consumer.temporary_folder import folder_until_exit
 from shardline.core.leasing.times import LeaseTimes
 from shardline.core.positions import LATEST, start_at
 from shardline.errors import ConfigurationError
@@ -29,6 +29,9 @@ SNAPSHOT: Final = "snapshot"
 
 DEFAULT_LEASE_TABLE: Final = "sqlite:///shardline-leases.db"
 """For the workers of one machine that are started in the same folder."""
+
+_EPHEMERAL: Final = "shardline-leases-"
+"""How the folders with the lease tables of ephemeral apps begin."""
 
 
 def job_of(
@@ -82,7 +85,7 @@ def job_of(
         open_dead_letters(consumer.failure.to, access)
     if ephemeral:
         app = app or f"ephemeral-{uuid.uuid4().hex[:12]}"
-        lease_table = lease_table or f"sqlite:///{tempfile.mkdtemp(prefix='shardline-')}/leases.db"
+        lease_table = lease_table or f"sqlite:///{folder_until_exit(_EPHEMERAL)}/leases.db"
     sources = tuple(_source(address, access, wire, fan_out) for address in streams)
     if start == SNAPSHOT:
         settings = SnapshotSettings(snapshot_segments, snapshot_units_per_second)

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+import msgspec
+
 from shardline.errors import ShardlineError, optional_import
 
 with optional_import("the dashboard"):
@@ -42,6 +44,12 @@ _HEADERS: Final = {
     "Cache-Control": "no-store",
 }
 _WRONG_TOKEN: Final = "wrong token: use the one that the dashboard was started with"  # noqa: S105
+
+
+class _Target(msgspec.Struct):
+    """The body of an action."""
+
+    shard_id: str
 
 
 class PageApplication:
@@ -116,10 +124,10 @@ class PageApplication:
         A pulse repeats the snapshot, so that the page learns that it has become stale.
         """
         response = web.StreamResponse(headers={**_HEADERS, "Content-Type": "text/event-stream"})
-        await response.prepare(request)
         changed = asyncio.Event()
         self._listeners.add(changed)
         try:
+            await response.prepare(request)
             while not self._stopped:
                 changed.clear()
                 text = self._latest.text(with_payloads=False)
@@ -143,12 +151,11 @@ class PageApplication:
         if action is None:
             return _message(404, "there is no such action")
         try:
-            body = await request.json()
-            shard_id = body["shard_id"]
-        except (ValueError, KeyError, TypeError):
+            body = msgspec.json.decode(await request.read(), type=_Target)
+        except (msgspec.MsgspecError, ValueError, RecursionError, web.RequestPayloadError):
             return _message(400, 'send JSON such as {"shard_id": "shardId-000000000000"}')
         try:
-            return _message(200, await asyncio.to_thread(action, str(shard_id)))
+            return _message(200, await asyncio.to_thread(action, body.shard_id))
         except ShardlineError as error:
             return _message(409, str(error))
 
@@ -168,7 +175,7 @@ async def _guard(request: web.Request, handler: Handler) -> web.StreamResponse:
     A site whose name suddenly resolves to 127.0.0.1 still sends its own name in `Host`, and a
     form on another site sends that site's `Origin`.
     """
-    if _host_of(f"//{request.host}") not in _LOCAL_NAMES:
+    if "@" in request.host or _host_of(f"//{request.host}") not in _LOCAL_NAMES:
         return _message(421, "open the page as 127.0.0.1 or localhost")
     origin = request.headers.get("Origin")
     if origin is not None and _netloc_of(origin) != request.host:

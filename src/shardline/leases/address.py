@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from shardline.errors import ConfigurationError, optional_import
@@ -25,6 +26,11 @@ def open_table(address: str, access: Access | None = None) -> LeaseTable:
         named = f"{kind}://…" if rest else "that"
         raise ConfigurationError(f"{named} is not the address of a lease table: {_FORMS}")
     if kind == "dynamodb":
+        if "@" in rest:
+            raise ConfigurationError(
+                "the address of a DynamoDB lease table has no user and no password: "
+                "write dynamodb://TABLE"
+            )
         from shardline.leases.dynamodb import DynamoLeaseTable
 
         return DynamoLeaseTable(rest, access)
@@ -37,6 +43,15 @@ def open_table(address: str, access: Access | None = None) -> LeaseTable:
         from shardline.leases.sql import SqlLeaseTable
 
     return SqlLeaseTable(address)
+
+
+def missing_file(address: str) -> str | None:
+    """Return the file of a SQLite table that is not there: opening the table would create it."""
+    file = address.removeprefix("sqlite:///")
+    if file == address:
+        return None
+    file = file.partition("?")[0]
+    return None if Path(file).is_file() else file
 
 
 def table_is_local(address: str) -> bool:

@@ -138,7 +138,7 @@ class DynamoLeaseTable:
             values={":one": 1, **({":settled": True} if settled else {})},
             ReturnValues="ALL_NEW",
         )
-        return to_header(decode(answer["Attributes"]))
+        return to_header(self._written(answer))
 
     # --- lease rows -------------------------------------------------------------------------
 
@@ -314,7 +314,7 @@ class DynamoLeaseTable:
             values=values,
             ReturnValues="ALL_NEW",
         )
-        return to_run(decode(answer["Attributes"]))
+        return to_run(self._written(answer))
 
     def _with_lease(self, parked: ParkedKey, owner: str, action: Item) -> None:
         """Act on condition that the shard's lease is the owner's under an epoch, in one step."""
@@ -361,6 +361,12 @@ class DynamoLeaseTable:
         except self._client.exceptions.ConditionalCheckFailedException as error:
             stored = error.response.get("Item")
             raise Conflict(read(decode(stored)) if stored else None) from None
+
+    def _written(self, answer: dict[str, Any]) -> Item:
+        """Return the item that an update left, as its answer has it."""
+        if "Attributes" not in answer:
+            raise TableUnavailable(f"the lease table {self.address}: no complete answer to a write")
+        return decode(answer["Attributes"])
 
     def _call(self, operation: str, **parameters: Any) -> dict[str, Any]:
         """Call, and send again only what was certainly not carried out: throttled requests."""

@@ -26,7 +26,7 @@ class Admission:
 
     def refusal(self, host: str | None, origin: str | None) -> str | None:
         """Return why a request is not admitted, or None if it is."""
-        name = None if host is None else _host_name(f"//{host}")
+        name = None if host is None or "@" in host else _host_name(f"//{host}")
         if name is None or not self._admits(name):
             return f"Host {(host or '')[:140]!r} is not allowed: use --allow-host to add it"
         if origin is None:

@@ -18,7 +18,7 @@ import msgspec
 from aiohttp import web
 
 from shardline.local.faults import FaultKind  # noqa: TC001 - msgspec reads it
-from shardline.local.protocol import decode_object
+from shardline.local.protocol import decode_object, read_body
 from shardline.local.refusals import Refusal
 from shardline.local.replay import CLOCK
 
@@ -93,7 +93,7 @@ class Control:
         if http.content_type != "application/json":
             return _failure(415, "send Content-Type: application/json")
         try:
-            answer = self._execute(path, decode_object(await http.read() or b"{}"))
+            answer = self._execute(path, decode_object(await read_body(http) or b"{}"))
             if self._journal is not None:
                 await self._journal.flushed()
         except Refusal as refusal:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import sqlite3
+import stat
 import threading
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -50,8 +51,13 @@ class Journal:
         self._failure: Refusal | None = None
         self._thread = ThreadPoolExecutor(1, "shardline-journal")
         try:
-            _require_private(path)
-            self._database = _open(path)
+            # Open as long as the database: a close would end the locks that SQLite has on the file.
+            self._descriptor = _open_file(path)
+            try:
+                self._database = _open(path.absolute(), self._descriptor)
+            except BaseException:
+                os.close(self._descriptor)
+                raise
         except OSError as error:
             raise ConfigurationError(
                 f"cannot open {path}: {error.strerror or error}: check path and permissions"
@@ -124,22 +130,40 @@ class Journal:
         finally:
             self._thread.shutdown()
             self._database.close()
+            os.close(self._descriptor)
 
 
-def _require_private(path: Path) -> None:
-    """Create the file for its owner only, and take the rights of others to an existing one.
+def _files_of(path: Path) -> tuple[Path, ...]:
+    """Return the file and those that SQLite keeps beside it."""
+    return (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal")))
+
+
+def _open_file(path: Path) -> int:
+    """Create the file for its owner only, and change nothing of one that exists.
 
     A symbolic link is refused, for the files that SQLite keeps beside it too: another user may
     have made it point to a file that is none of ours.
     """
-    for each in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal"))):
+    for each in _files_of(path):
         if each.is_symlink():
             raise ConfigurationError(f"cannot open {path}: {each} is a symbolic link: remove it")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        os.fchmod(descriptor, 0o600)
-    finally:
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
+        raise ConfigurationError(f"cannot open {path}: it is not a regular file: use another file")
+    return descriptor
+
+
+def _make_private(path: Path, descriptor: int) -> None:
+    """Take the rights of others to a journal that exists, and to the files beside it."""
+    os.fchmod(descriptor, 0o600)
+    for each in _files_of(path)[1:]:
+        with suppress(FileNotFoundError):
+            beside = os.open(each, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                os.fchmod(beside, 0o600)
+            finally:
+                os.close(beside)
 
 
 def _advice(error: sqlite3.Error) -> str:
@@ -150,24 +174,49 @@ def _advice(error: sqlite3.Error) -> str:
     return f"{error}: check path and permissions"
 
 
-def _open(path: Path) -> sqlite3.Connection:
+def _open(path: Path, descriptor: int) -> sqlite3.Connection:
     database = sqlite3.connect(
         path, timeout=0, isolation_level="IMMEDIATE", check_same_thread=False
     )
     # Locked while it is open: another process must not write entries that this one never reads.
     database.execute("PRAGMA locking_mode = EXCLUSIVE")
-    database.execute("PRAGMA journal_mode = WAL")
-    database.execute("PRAGMA synchronous = FULL")
+    try:
+        _require_journal(database, path)
+        _make_private(path, descriptor)
+        _prepare(database)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _require_journal(database: sqlite3.Connection, path: Path) -> None:
+    """Raise `ConfigurationError` unless it is a journal or empty. Nothing is changed."""
     (version,) = database.execute("PRAGMA user_version").fetchone()
+    tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+    if version == 0 and tables - {"entries"}:
+        raise ConfigurationError(
+            f"cannot open {path}: it is the database of another program "
+            f"(it has {min(tables - {'entries'})!r}): use another file"
+        )
     if version not in (0, _FORMAT):
         raise ConfigurationError(
             f"cannot open {path}: it was written by another version of shardline (format "
             f"{version}, not {_FORMAT}): use another file"
         )
+    if version == _FORMAT and "entries" not in tables:
+        raise ConfigurationError(
+            f"cannot open {path}: it has no entries: it is damaged, or not a journal: "
+            "move it away, or use another file"
+        )
+
+
+def _prepare(database: sqlite3.Connection) -> None:
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("PRAGMA synchronous = FULL")
     database.execute(
         "CREATE TABLE IF NOT EXISTS entries"
         " (place INTEGER PRIMARY KEY, at_ms INTEGER, kind TEXT, content BLOB)"
     )
     database.execute(f"PRAGMA user_version = {_FORMAT}")
     database.commit()
-    return database

@@ -6,6 +6,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
+from aiohttp import web
 
 from shardline.local.refusals import Refusal
 from shardline.local.signatures import require_signature
@@ -108,6 +109,14 @@ def encoded_refusal(refusal: Refusal, request: Request) -> tuple[bytes, str | No
                 return f"<{refusal.name}/>\n".encode(), None
             message = f"  <Message>{refusal.message}</Message>\n"
             return f"<{refusal.name}>\n{message}</{refusal.name}>\n".encode(), None
+
+
+async def read_body(http: web.Request) -> bytes:
+    """Return the whole body, or raise `Refusal`: it does not decompress, or the client has gone."""
+    try:
+        return await http.read()
+    except (web.RequestPayloadError, ConnectionError):
+        raise Refusal("SerializationException") from None
 
 
 def decode_object(body: bytes) -> dict[str, Any]:

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
-from shardline.local.protocol import Call, Encoding, Request, encoded_refusal, parse_call
+from shardline.local.protocol import (
+    Call,
+    Encoding,
+    Request,
+    encoded_refusal,
+    parse_call,
+    read_body,
+)
 from shardline.local.push import EventPusher
 from shardline.local.refusals import Refusal
 
@@ -79,8 +86,9 @@ class Server:
             return self._refused(refusal, Request("GET", {}, {}, b""))
         if http.method == "OPTIONS" and origin is not None:
             return self._preflight(http)
-        request = Request(http.method, http.headers, http.query, await http.read())
+        request = Request(http.method, http.headers, http.query, b"")
         try:
+            request = request._replace(body=await read_body(http))
             call = parse_call(request, self._backends)
             return await self._execute(http, request, call)
         except Refusal as refusal:

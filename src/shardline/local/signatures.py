@@ -49,7 +49,9 @@ def _require_header_parts(authorization: str, headers: Mapping[str, str]) -> Non
             "Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header. "
         )
     if missing:
-        message = f"{''.join(missing)}Authorization={authorization[:4096]}"
+        # Header bytes that are not UTF-8 arrive as surrogates, which no answer can hold.
+        shown = authorization[:4096].encode("utf-8", "surrogateescape").decode("latin-1")
+        message = f"{''.join(missing)}Authorization={shown}"
         raise Refusal("IncompleteSignatureException", message)
 
 

@@ -84,8 +84,9 @@ def from_token(token: object, stream: StreamDescription) -> Ledger:
         )
     with damage_named(KIND):
         start = position_from_json(body["start"])
-        places = {shard["id"]: _place(clock, shard) for clock, shard in enumerate(body["shards"])}
-        drained = [str(shard_id) for shard_id in body["drained"]]
+        shards = enumerate(_list(body["shards"]))
+        places = {_text(shard["id"]): _place(clock, shard) for clock, shard in shards}
+        drained = [_text(shard_id) for shard_id in _list(body["drained"])]
         left_at = {s: datetime.fromisoformat(at) for s, at in body["left_at"].items()}
     if not isinstance(start, TrimHorizon | Latest | AtTime):
         raise InvalidPosition("this token is damaged: its start is no start")
@@ -100,6 +101,18 @@ def _place(clock: int, shard: dict[str, Any]) -> Place:
     if "as_of" in shard:
         as_of = datetime.fromisoformat(shard["as_of"])
     return Place(clock, position, as_of)
+
+
+def _list(value: object) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError("a list is something else")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a name is no text")
+    return value
 
 
 def _whole_ms(time: datetime) -> datetime:

@@ -6,6 +6,7 @@ import gc
 import http.client
 import json
 import socket
+import struct
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -78,7 +79,14 @@ def test_the_page_loads_nothing_from_elsewhere_and_has_no_script_inside(page: Pa
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "[oops"]
+    "host",
+    [
+        "evil.example",
+        "evil.example:80",
+        "127.0.0.1.evil.example",
+        "[oops",
+        "evil.example@127.0.0.1",
+    ],
 )
 def test_another_host_name_is_refused_so_that_dns_rebinding_reads_nothing(
     page: PageServer, host: str
@@ -116,6 +124,18 @@ def test_events_push_a_snapshot_at_once_and_after_every_look(
         situation.split(situation.shard_ids()[0])
         while _next_shard_count(stream) != 4:
             pass
+
+
+def test_a_browser_that_leaves_at_once_is_no_error_of_the_page(
+    page: PageServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(50):
+        with socket.create_connection(("127.0.0.1", page.port)) as leaving:
+            leaving.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            leaving.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert ask(page, "GET", "/about")[0] == 200
+    time.sleep(0.1)
+    assert "Error handling request" not in caplog.text
 
 
 def test_stopping_ends_open_streams_of_events_without_a_word(
@@ -170,6 +190,8 @@ def test_an_action_needs_the_token(page: PageServer, situation: Situation) -> No
     [
         ("/actions/release", "no JSON", 400),
         ("/actions/release", "[]", 400),
+        ("/actions/release", "[" * 30_000, 400),
+        ("/actions/release", '{"shard_id": {"a": 1}}', 400),
         ("/actions/release", '{"shard_id": "unknown"}', 409),
         ("/actions/destroy", '{"shard_id": "x"}', 404),
     ],
@@ -180,6 +202,17 @@ def test_a_wrong_action_is_refused_in_one_line(
     answer = ask(page, "POST", path, body, Authorization=f"Bearer {TOKEN}")
     assert answer[0] == status
     assert "\n" not in json.loads(answer[2])["message"]
+
+
+@pytest.mark.parametrize(
+    "header", [("Content-Type", "text/plain; charset=none"), ("Content-Encoding", "gzip")]
+)
+def test_an_action_that_cannot_be_read_is_refused_in_one_line(
+    page: PageServer, header: tuple[str, str]
+) -> None:
+    headers = {"Authorization": f"Bearer {TOKEN}", header[0]: header[1]}
+    status, _, said = ask(page, "POST", "/actions/release", "no archive", **headers)
+    assert (status, "\n" in json.loads(said)["message"]) == (400, False)
 
 
 def test_another_site_cannot_act_even_with_the_token(page: PageServer) -> None:

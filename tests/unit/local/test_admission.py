@@ -15,7 +15,7 @@ def test_loopback_is_admitted(host: str) -> None:
 @pytest.mark.parametrize(
     "host",
     [None, "", "evil.example:4567", "127.0.0.1.evil.example", "localhost.evil.example", "10.0.0.7",
-     "[", "evil.example@127.0.0.1x"],
+     "[", "evil.example@127.0.0.1x", "evil.example@127.0.0.1"],
 )  # fmt: skip
 def test_another_host_is_refused(host: str | None) -> None:
     assert "is not allowed" in (Admission("127.0.0.1").refusal(host, None) or "")

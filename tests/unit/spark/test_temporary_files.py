@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from shardline.spark.temporary_files import TemporaryFiles, delete_abandoned
+from shardline.consumer.temporary_folder import delete_abandoned
+from shardline.spark.temporary_files import PREFIX, TemporaryFiles
 
 HOLDER = """
 import time
@@ -63,7 +64,7 @@ def test_what_is_not_a_folder_of_ours_is_left_alone(temporary: Path) -> None:
     (elsewhere / "lock").touch()
     (temporary / "shardline-spark-link").symlink_to(elsewhere)
     (temporary / "shardline-spark-new").mkdir()  # not locked yet
-    delete_abandoned(temporary)
+    delete_abandoned(temporary, PREFIX)
     assert (elsewhere / "lock").exists()
     assert (temporary / "shardline-spark-new").exists()
 

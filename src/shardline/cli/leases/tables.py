@@ -2,7 +2,6 @@
 
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shardline.errors import ConfigurationError
@@ -34,10 +33,9 @@ def open_lease_table(
             f"--app {app}: name its lease table with --lease-table "
             "dynamodb://TABLE, sqlite:///FILE or postgresql://HOST/DATABASE"
         )
-    from shardline.leases.address import open_table
+    from shardline.leases.address import missing_file, open_table
 
-    # Opening creates the file, and reading a table must not.
-    if (file := address.removeprefix("sqlite:///")) != address and not Path(file).is_file():
+    if (file := missing_file(address)) is not None:
         raise ConfigurationError(
             f"there is no file {file}: check --lease-table, or has {app!r} not run yet?"
         )

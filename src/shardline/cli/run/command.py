@@ -138,8 +138,10 @@ def run(
     loaded = load_consumer(consumer)
     from shardline.cli.run.checks import require_metrics, require_stream, require_table
     from shardline.consumer.launch_options import job_of
+    from shardline.consumer.temporary_folder import delete_folders
     from shardline.tables.consumers import change_reader
 
+    before_leaving(delete_folders)
     job = job_of(
         loaded,
         _pickle_for(engine),

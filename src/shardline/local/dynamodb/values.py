@@ -21,7 +21,10 @@ MOST_ITEM_BYTES: Final = 400 * 1024
 MOST_LEVELS: Final = 32
 """How deep values may lie in lists and maps; an attribute of the item is the first level."""
 
-_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_NUMBER: Final = re.compile(
+    r"(?P<digits>[+-]?(?:\d+\.?\d*|\.\d+))(?:[eE](?P<exponent>[+-]?\d+))?", re.ASCII
+)
+_MOST_EXPONENT_DIGITS: Final = 5
 _MOST_DIGITS: Final = 38
 _EXACT: Final = Context(prec=400)
 _HIGHEST_EXPONENT: Final = 125
@@ -135,8 +138,15 @@ def _string(content: object) -> str:
 
 def _number(content: object) -> str:
     text = _string(content)
-    if not _NUMBER.fullmatch(text):
+    match = _NUMBER.fullmatch(text)
+    if match is None:
         raise invalid(f"The parameter cannot be converted to a numeric value: {text}")
+    digits, exponent = match["digits"], match["exponent"]
+    # A Decimal takes exponents of up to 18 digits, arithmetic far smaller ones.
+    if exponent is not None and len(exponent.lstrip("+-0")) > _MOST_EXPONENT_DIGITS:
+        if not digits.strip("+-.0"):
+            return "0"
+        raise _underflow() if exponent.startswith("-") else _overflow()
     return _number_text(Decimal(text))
 
 
@@ -147,18 +157,24 @@ def _number_text(value: Decimal) -> str:
     _, digits, exponent = plain.as_tuple()
     magnitude = len(digits) + int(exponent) - 1
     if magnitude > _HIGHEST_EXPONENT:
-        raise invalid(
-            "Number overflow. Attempting to store a number with magnitude larger than supported "
-            "range"
-        )
+        raise _overflow()
     if magnitude < _LOWEST_EXPONENT:
-        raise invalid(
-            "Number underflow. Attempting to store a number with magnitude smaller than supported "
-            "range"
-        )
+        raise _underflow()
     if len(digits) > _MOST_DIGITS:
         raise invalid("Attempting to store more than 38 significant digits in a Number")
     return f"{plain:f}"
+
+
+def _overflow() -> Refusal:
+    return invalid(
+        "Number overflow. Attempting to store a number with magnitude larger than supported range"
+    )
+
+
+def _underflow() -> Refusal:
+    return invalid(
+        "Number underflow. Attempting to store a number with magnitude smaller than supported range"
+    )
 
 
 def _binary(content: object) -> str:

@@ -18,6 +18,18 @@ from shardline.services.wire import cbor
 _ANSWER: Final = "ShardlineAnswer"
 _OK: Final = 200
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ALWAYS: Final = {
+    "BatchGetItem": "Responses",
+    "DescribeStreamConsumer": "ConsumerDescription",
+    "DescribeTable": "Table",
+    "ListStreamConsumers": "Consumers",
+    "PutRecords": "Records",
+    "Query": "Items",
+    "Scan": "Items",
+}
+"""What an answer to these operations always has."""
+_NULL: Final = b"null"
+_FIRST_BYTES: Final = {"list": b"[", "map": b"{", "structure": b"{"}
 _SHOWN: Final = 40
 """How many bytes of a body that is no answer are shown."""
 
@@ -31,7 +43,8 @@ class IncompleteAnswer(HTTPClientError):  # type: ignore[misc] # botocore publis
 def require_whole_answers(client: Any) -> None:
     """Make a client raise `IncompleteAnswer` for an answer that is cut, or is not one at all.
 
-    An empty object is accepted: DynamoDB answers so for an item that is not there.
+    An empty object is accepted where the operation has such answers: DynamoDB answers so for an
+    item that is not there.
     """
     model = client.meta.service_model
     # botocore before 1.36 knows one protocol for each service.
@@ -52,6 +65,7 @@ def require_whole_answers(client: Any) -> None:
         members = _decode(_members, response_dict["body"])
         if members and shape.members.keys().isdisjoint(members):
             raise IncompleteAnswer(error=f"not an answer: it has only {', '.join(members)}")
+        _require_members(operation_model, shape, members)
 
     # First, so that it sees the body as it came, and after the decoders of single operations.
     client.meta.events.register_first(f"before-parse.{_service_id(client)}", check)
@@ -101,9 +115,25 @@ def _require_length(response_dict: dict[str, Any]) -> None:
         raise IncompleteAnswer(error=f"{size} of {promised} bytes arrived")
 
 
-def _members(body: bytes) -> list[str]:
+def _require_members(operation_model: Any, shape: Any, members: dict[str, msgspec.Raw]) -> None:
+    """Raise if a member that is always there is missing, or if one is of another kind."""
+    always = _ALWAYS.get(operation_model.name)
+    if always is not None and _start_of(members.get(always)) == _NULL:
+        raise IncompleteAnswer(error=f"not an answer: it has no {always}")
+    for name in members.keys() & shape.members.keys():
+        kind, start = shape.members[name].type_name, _start_of(members[name])
+        if kind in _FIRST_BYTES and start[:1] != _FIRST_BYTES[kind] and start != _NULL:
+            raise IncompleteAnswer(error=f"not an answer: {name} is no {kind}")
+
+
+def _start_of(value: msgspec.Raw | None) -> bytes:
+    """Return enough of a value to see what it is."""
+    return _NULL if value is None else bytes(memoryview(value)[: len(_NULL)])
+
+
+def _members(body: bytes) -> dict[str, msgspec.Raw]:
     body.decode()  # msgspec does not look into texts that it passes over
-    return list(_OBJECT.decode(body))
+    return _OBJECT.decode(body)
 
 
 def _decode(decode: Callable[[bytes], Any], body: bytes) -> Any:

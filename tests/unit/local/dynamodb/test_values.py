@@ -51,6 +51,16 @@ def test_sizes_are_counted_as_the_service_does() -> None:
     assert size_of_item(item) == (2 + 2) + (1 + 3) + (1 + 3 + 1 + 1) + (1 + 3)
 
 
+@pytest.mark.parametrize("digits", [12, 18, 19, 400])
+def test_a_number_with_any_exponent_is_refused_as_the_service_does(digits: int) -> None:
+    exponent = "9" * digits
+    with pytest.raises(Refusal, match="Number overflow"):
+        normalize({"N": f"1e{exponent}"})
+    with pytest.raises(Refusal, match="Number underflow"):
+        normalize({"NS": [f"-1.5E-{exponent}"]})
+    assert normalize({"N": f"-0.0e{exponent}"}) == {"N": "0"}
+
+
 @pytest.mark.parametrize("kind", ["L", "M"])
 def test_values_lie_32_levels_deep_and_no_deeper(kind: str) -> None:
     value: dict[str, Any] = {"S": "x"}

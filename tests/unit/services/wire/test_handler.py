@@ -169,6 +169,26 @@ def test_a_lease_row_whose_answer_is_cut_is_not_taken_for_missing(answer: Any) -
             table.read_header("app", "orders")
 
 
+@pytest.mark.case("X-27")
+@pytest.mark.parametrize("body", [b"{}", b'{"Items":null}', b'{"Items":5}', b'{"Items":{}}'])
+def test_a_page_of_lease_rows_without_items_is_not_taken_for_an_empty_one(body: bytes) -> None:
+    with RawServer(whole(body)) as server:
+        table = DynamoLeaseTable("leases", Access(endpoint_url=server.url), attempts=1)
+        with pytest.raises(TableUnavailable, match="Items"):
+            table.scan_rows("app", "orders", None, 10)
+
+
+@pytest.mark.case("X-27")
+@pytest.mark.parametrize("body", [b"{}", b'{"Attributes":null}', b'{"Attributes":[]}'])
+def test_a_write_of_a_lease_row_whose_answer_lacks_the_row_is_not_known(body: bytes) -> None:
+    with RawServer(whole(body)) as server:
+        table = DynamoLeaseTable("leases", Access(endpoint_url=server.url), attempts=1)
+        with pytest.raises(TableUnavailable):
+            table.stop_run("app", "run")
+        with pytest.raises(TableUnavailable):
+            table.read_rows("app", "orders", ["shardId-0"])
+
+
 def test_an_item_that_is_not_there_is_a_whole_answer() -> None:
     with RawServer(whole(b"{}")) as server:
         client = make_client("dynamodb", Access(endpoint_url=server.url))
