@@ -3,6 +3,7 @@
 # A tier runs in several processes: as many as it keeps two cores busy. WORKERS=0 makes it one.
 set -u
 cd "$(dirname "$0")/.."
+unset PYTHONDONTWRITEBYTECODE # the processes that tests start would each compile all they import
 
 processes() { # where a server or a session is dear, a file stays in one process
   case $1 in

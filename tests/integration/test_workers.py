@@ -15,7 +15,7 @@ import pytest
 
 from shardline.local.traffic import reshard_once
 from tests.integration.lease_places import TABLES, lease_place, on_tables
-from tests.integration.worker_runs import LEASE_SECONDS, Run, Stage, stage_on, wait_until
+from tests.integration.worker_runs import CALM, LEASE_SECONDS, Run, Stage, stage_on, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,10 +36,10 @@ def judged(stage: Stage) -> int:
     return stage.verdict().require().repeated
 
 
-def two_at_work(stage: Stage) -> tuple[Run, Run]:
+def two_at_work(stage: Stage, *more: str) -> tuple[Run, Run]:
     """Return two workers that share a stream that is written to."""
     stage.write()
-    ada, grace = stage.start("ada"), stage.start("grace")
+    ada, grace = stage.start("ada", *more), stage.start("grace", *more)
     wait_until(lambda: min(ada.delivered(), grace.delivered()) > 100, "both deliver")
     return ada, grace
 
@@ -63,7 +63,7 @@ def freeze(run: Run, stage: Stage, whom: str) -> float:
 @on_tables("sqlite")
 @pytest.mark.req("K-05", "K-07", "K-53", "O-01", "O-14")
 def test_two_workers_share_a_stream_that_splits_and_merges(stage: Stage) -> None:
-    two_at_work(stage)
+    two_at_work(stage, *CALM)
     rng = random.Random(3)
     for _ in range(4):
         reshard_once(stage.client, "orders", rng)
@@ -74,7 +74,7 @@ def test_two_workers_share_a_stream_that_splits_and_merges(stage: Stage) -> None
 @pytest.mark.case("W-18")
 @pytest.mark.req("K-51")
 def test_a_stop_hands_over_at_once_and_nothing_is_repeated(stage: Stage) -> None:
-    ada, grace = two_at_work(stage)
+    ada, grace = two_at_work(stage, *CALM)
     assert ada.end() == 0
     assert "every lease handed back" in ada.output
     stopped_at = time.time()
