@@ -8,7 +8,8 @@ unset PYTHONDONTWRITEBYTECODE # the processes that tests start would each compil
 processes() { # where a server or a session is dear, a file stays in one process
   case $1 in
     unit | property | simulation) echo "-n ${WORKERS:-2} --dist worksteal" ;;
-    contract | integration) echo "-n ${WORKERS:-3} --dist loadfile" ;;
+    contract) echo "-n ${WORKERS:-3} --dist loadfile" ;;
+    integration) echo "-n ${WORKERS:-3} --dist loadfile --no-loadscope-reorder" ;; # see its conftest
     spark) echo "-n ${WORKERS:-2} --dist loadfile" ;;
   esac
 }

@@ -48,7 +48,8 @@ def test_order_through_ten_rounds_of_reshards(endpoint_url: str) -> None:
 
     online, writing_ended = LineageReader(service, 1_000), threading.Event()
     reading = threading.Thread(target=_read_until, args=(online, writing_ended), daemon=True)
-    traffic = Traffic(client, stream_name, KEYS, writers=4).start()
+    # With a pause: what the writers write in full haste is only read for longer.
+    traffic = Traffic(client, stream_name, KEYS, writers=4, pause_seconds=0.002).start()
     reading.start()
     rng = random.Random(stream_name)
     for _ in range(ROUNDS):
