@@ -18,14 +18,15 @@ LONGEST_FIRST: Final = (
     "test_table_relays.py",
     "test_relays.py",
     "test_workers.py",
-    "test_lease_processes.py",
-    "test_ends.py",
-    "test_lease_exchange.py",
-    "test_put.py",
     "test_engine.py",
+    "test_lease_processes.py",
+    "test_local_file.py",
+    "test_ends.py",
+    "test_snapshots.py",
+    "test_lease_exchange.py",
     "test_streams.py",
+    "test_snapshot_workers.py",
     "test_fan_out.py",
-    "test_live_reshard.py",
 )
 """A file is run by one process: begun last, a long one would keep it busy alone."""
 

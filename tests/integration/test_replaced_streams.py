@@ -14,7 +14,7 @@ import pytest
 
 from shardline.local import Service
 from tests.integration.changing_table import STREAM_ON, create_things
-from tests.integration.worker_runs import CALM, wait_until
+from tests.integration.worker_runs import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +56,7 @@ class Table:
         arguments = [
             *(sys.executable, "-m", "shardline", "run"),
             *("tests.integration.snapshot_consumer:Copier", "--stream", "dynamodb://things"),
-            *("--app", "copy", "--engine", "process", *CALM),
+            *("--app", "copy", "--engine", "process", "--lease-seconds", "6"),
             *("--lease-table", f"sqlite:///{self._folder}/leases.db"),
             *("--endpoint-url", self._url),
         ]
