@@ -37,6 +37,7 @@ test-fast: .venv/.shardline ## only the tests that need no server and no Spark
 
 test-tables: setup ## kills, freezes and outages of workers, each with each lease table
 	@SHARDLINE_EVERY_TABLE=1 $(BIN)/pytest -q tests/integration/test_workers.py \
+		tests/integration/test_lost_workers.py \
 		tests/integration/test_lease_processes.py
 
 check: .venv/.shardline ## lint, format, types, layout, locks

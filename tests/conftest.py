@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from contextlib import suppress
 
@@ -30,6 +31,11 @@ if os.environ.get("SHARDLINE_TEST_AWS") != "1":
         "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
     }
+
+# A shell without job control lets what it starts in the background ignore SIGINT, and so would all
+# that the tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
 with suppress(ConfigurationError):  # Tests that need Java say so themselves.

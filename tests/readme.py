@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.servers.active import wait_until_active
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -36,7 +38,7 @@ def run_readme_consumer(
     (command,) = re.findall(r"^shardline (run billing:Billing .*)$", text, re.MULTILINE)
     (folder / "billing.py").write_text(code)
     client.create_stream(StreamName="orders", ShardCount=2)
-    client.get_waiter("stream_exists").wait(StreamName="orders", WaiterConfig={"Delay": 1})
+    wait_until_active(client, "orders")
     typed = command.replace("http://127.0.0.1:4567", endpoint_url).split()
     output = folder / "output.log"
     with output.open("wb") as log:

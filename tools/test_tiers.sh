@@ -3,11 +3,13 @@
 # A tier runs in several processes: as many as it keeps two cores busy. WORKERS=0 makes it one.
 set -u
 cd "$(dirname "$0")/.."
+unset PYTHONDONTWRITEBYTECODE # the processes that tests start would each compile all they import
 
 processes() { # where a server or a session is dear, a file stays in one process
   case $1 in
     unit | property | simulation) echo "-n ${WORKERS:-2} --dist worksteal" ;;
-    contract | integration) echo "-n ${WORKERS:-3} --dist loadfile" ;;
+    contract) echo "-n ${WORKERS:-3} --dist loadfile" ;;
+    integration) echo "-n ${WORKERS:-3} --dist loadfile --no-loadscope-reorder" ;; # see its conftest
     spark) echo "-n ${WORKERS:-2} --dist loadfile" ;;
   esac
 }

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pytest
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from shardline.core.promise import PromiseChecker
     from shardline.local import Service
+
+_PAUSES: Final = {"Delay": 0.1, "MaxAttempts": 600}
+"""Of the waiters: the embedded service needs less than a second."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ def kinesis_stream(shardline_service: Service) -> Iterator[CreateStream]:
         name = name or f"stream-{uuid.uuid4().hex[:12]}"
         client.create_stream(StreamName=name, ShardCount=shards)
         created.append(name)
-        client.get_waiter("stream_exists").wait(StreamName=name, WaiterConfig={"Delay": 1})
+        client.get_waiter("stream_exists").wait(StreamName=name, WaiterConfig=_PAUSES)
         return CreatedStream(name, f"kinesis://{name}", shardline_service.endpoint_url, client)
 
     yield create
@@ -110,7 +113,7 @@ def dynamodb_table(shardline_service: Service) -> Iterator[CreateTable]:
             StreamSpecification={"StreamEnabled": True, "StreamViewType": view_type},
         )
         created.append(name)
-        client.get_waiter("table_exists").wait(TableName=name, WaiterConfig={"Delay": 1})
+        client.get_waiter("table_exists").wait(TableName=name, WaiterConfig=_PAUSES)
         return CreatedStream(name, f"dynamodb://{name}", shardline_service.endpoint_url, client)
 
     yield create

@@ -34,7 +34,7 @@ SERVERS: Final = (
     "ministack",
     *(["aws"] if os.environ.get("SHARDLINE_TEST_AWS") == "1" else []),
 )
-PATIENCE: Final = Patience(total_seconds=5)
+PATIENCE: Final = Patience(total_seconds=10)
 
 
 class TableUnderTest(Protocol):

@@ -36,7 +36,7 @@ SERVERS: Final = (
     *(["aws"] if os.environ.get("SHARDLINE_TEST_AWS") == "1" else []),
 )
 
-PATIENCE: Final = Patience(total_seconds=5)
+PATIENCE: Final = Patience(total_seconds=10)
 """Some servers answer bad requests with a 500: no test should wait two minutes for that."""
 
 

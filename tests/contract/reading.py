@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from shardline.core.positions import Position
     from shardline.services.port import StreamService
 
-DEADLINE_SECONDS: Final = 60
+DEADLINE_SECONDS: Final = 120
 _PAUSE_SECONDS: Final = 0.02
 
 

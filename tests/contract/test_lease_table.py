@@ -314,10 +314,10 @@ def test_preparing_again_clears_nothing(
 
 @pytest.mark.req("K-06", "K-07")
 @pytest.mark.case("W-02", "W-03")
-def test_of_eight_takers_exactly_one_wins_each_of_400_rounds(
+def test_of_eight_takers_exactly_one_wins_each_of_100_rounds(
     table: LeaseTable, open_again: Callable[[], LeaseTable], app: str
 ) -> None:
-    takers, rounds = 8, 400
+    takers, rounds = 8, 100
     row = lease(app)
     table.swap_row(row, None)
     start = threading.Barrier(takers)

@@ -11,6 +11,7 @@ from shardline.core.promise import PromiseChecker, RecordRef
 from shardline.services.cursor import ShardCursor
 
 if TYPE_CHECKING:
+    from shardline.core.shards import Shard
     from shardline.services.port import StreamService
 
 
@@ -27,11 +28,15 @@ class LineageReader:
         self._page_records = page_records
         self._gone: set[str] = set()
         self._cursors: dict[str, ShardCursor] = {}
+        self._listed: dict[str, Shard] = {}
+        """Every shard that a listing has shown: the last one may be stale."""
 
     def lineage(self) -> Lineage:
         """Where every shard stands now."""
+        listed = self._service.list_shards()
+        self._listed |= {shard.id: shard for shard in listed}
         return trace(
-            self._service.list_shards(),
+            listed,
             drained=self.drained,
             known=self._cursors.keys(),
             gone=self._gone,
@@ -73,7 +78,7 @@ class LineageReader:
 
     def tell(self, checker: PromiseChecker) -> None:
         """Tell the checker everything in the order in which it was delivered."""
-        for shard in self._service.list_shards():
+        for shard in self._listed.values():
             checker.shard(shard.id, shard.parents)
         for number, (shard_id, records) in enumerate(self.deliveries):
             checker.delivered(shard_id, Fence(0, number), records)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from shardline.tables.changes import Change, ChangeStream
 
 T = TypeVar("T")
-DEADLINE_SECONDS = 60
+DEADLINE_SECONDS = 120
 
 
 def next_changes(stream: ChangeStream[T], count: int) -> list[Change[T]]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from shardline.core.offsets import Offset
 
 Row = dict[str, Any]
-_DEADLINE_SECONDS = 60.0
+_DEADLINE_SECONDS = 120.0
 
 
 class SourceRun:

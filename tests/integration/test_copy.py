@@ -12,6 +12,7 @@ import pytest
 
 import shardline
 from shardline.local import Service
+from tests.servers.active import wait_until_active
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,13 +27,8 @@ def service() -> Iterator[Service]:
     with Service(strict=True) as running:
         for name in ("orders", "test"):
             running.create_stream(name, 1)
-            wait_until_active(running, name)
+            wait_until_active(running.client(), name)
         yield running
-
-
-def wait_until_active(service: Service, stream: str) -> None:
-    waiter = service.client().get_waiter("stream_exists")
-    waiter.wait(StreamName=stream, WaiterConfig={"Delay": 1})
 
 
 def write(service: Service, first: int, count: int) -> None:
@@ -43,7 +39,7 @@ def write(service: Service, first: int, count: int) -> None:
 def split(service: Service, stream: str) -> None:
     client = service.client()
     client.split_shard(StreamName=stream, ShardToSplit=FIRST, NewStartingHashKey=str(2**127))
-    wait_until_active(service, stream)
+    wait_until_active(client, stream)
 
 
 def command(service: Service, *options: str) -> list[str]:
@@ -69,7 +65,7 @@ def test_each_key_is_copied_in_order_through_a_split_of_either_stream(service: S
     split(service, "orders")
     split(service, "test")
     write(service, 20, 20)
-    done = subprocess.run(command(service), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command(service), capture_output=True, text=True, timeout=150)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("320 records copied")
     assert copied(service, 320) == {key: list(range(40)) for key in KEYS}
@@ -86,15 +82,15 @@ def test_a_copy_that_was_ended_goes_on_at_its_token(service: Service, tmp_path: 
             if line.startswith("80 records"):
                 break
         running.send_signal(signal.SIGTERM)
-        assert running.wait(30) == 0
+        assert running.wait(60) == 0
     write(service, 10, 10)
-    done = subprocess.run(command(service, *token), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command(service, *token), capture_output=True, text=True, timeout=150)
     assert "80 records copied" in done.stdout, done.stderr
     assert copied(service, 160) == {key: list(range(20)) for key in KEYS}
 
 
 def test_a_stream_is_not_copied_into_itself(service: Service) -> None:
     typed = [sys.executable, "-m", "shardline", "copy", "kinesis://orders", "kinesis://orders"]
-    done = subprocess.run(typed, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(typed, capture_output=True, text=True, timeout=150)
     assert done.returncode == 2
     assert "into itself" in done.stderr

@@ -14,6 +14,7 @@ import pytest
 from shardline.cli.demo.recorder import LOG_VARIABLE
 from shardline.local import Service
 from tests.integration.worker_runs import RECORDER, wait_until
+from tests.servers.active import wait_until_active
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -80,7 +81,7 @@ def service() -> Iterator[Service]:
     with Service(strict=True) as service:
         client = service.client("kinesis")
         client.create_stream(StreamName="orders", ShardCount=2)
-        client.get_waiter("stream_exists").wait(StreamName="orders")
+        wait_until_active(client, "orders")
         yield service
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from shardline.tables.changes import Change, ChangeStream
 
 START = datetime(2026, 11, 15, 12, tzinfo=UTC)
-DEADLINE_SECONDS = 30
+DEADLINE_SECONDS = 120
 
 
 class Counter(shardline.Model):

@@ -22,7 +22,7 @@ from shardline.local.traffic import reshard_once
 from shardline.services.access import Access
 from shardline.services.fan_out.registration import consumers_of, ensure_consumer
 from tests.integration.kinesis_calls import put, shard
-from tests.integration.worker_runs import Stage, stage_on, wait_until
+from tests.integration.worker_runs import CALM, Stage, stage_on, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,8 +49,8 @@ def judged(stage: Stage) -> int:
 @pytest.mark.req("F-01", "F-02", "F-06")
 def test_two_workers_share_a_pushed_stream_that_splits_and_merges(stage: Stage) -> None:
     stage.write()
-    ada = stage.start("ada", "--fan-out", "billing")
-    grace = stage.start("grace", "--fan-out", "billing")
+    ada = stage.start("ada", "--fan-out", "billing", *CALM)
+    grace = stage.start("grace", "--fan-out", "billing", *CALM)
     wait_until(lambda: min(ada.delivered(), grace.delivered()) > 0, "both deliver")
     rng = random.Random(3)
     for _ in range(4):
@@ -73,7 +73,7 @@ def pushed_shards(stage: Stage) -> int:
 @pytest.mark.req("F-05")
 def test_workers_poll_on_without_loss_when_their_consumer_is_deregistered(stage: Stage) -> None:
     stage.write()
-    ada = stage.start("ada", "--fan-out", "billing")
+    ada = stage.start("ada", "--fan-out", "billing", *CALM)
     wait_until(lambda: ada.delivered() > 100, "pushed")
     stage.client.deregister_stream_consumer(StreamARN=STREAM_ARN, ConsumerName="billing")
     reached = ada.delivered()

@@ -13,6 +13,7 @@ import pytest
 from shardline.leases.address import open_table
 from shardline.local import Service
 from shardline.observation.observation import read_all_rows
+from tests.servers.active import wait_until_active
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +52,7 @@ class Scene:
     def command(self, *typed: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "shardline", *typed],
-            cwd=self.folder, capture_output=True, text=True, timeout=60,
+            cwd=self.folder, capture_output=True, text=True, timeout=150,
         )  # fmt: skip
 
     def leases(self, verb: str, table: str, *options: str) -> subprocess.CompletedProcess[str]:
@@ -89,8 +90,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
     with Service(strict=True) as service:
         service.create_stream("orders", 1)
         client = service.client("kinesis")
-        waiter = client.get_waiter("stream_exists")
-        waiter.wait(StreamName="orders", WaiterConfig={"Delay": 1})
+        wait_until_active(client, "orders")
         yield Scene(tmp_path, service)
 
 
@@ -137,7 +137,7 @@ def kcl_app(scene: Scene, checkpoint: str) -> None:
         AttributeDefinitions=[{"AttributeName": "leaseKey", "AttributeType": "S"}],
         BillingMode="PAY_PER_REQUEST",
     )
-    dynamodb.get_waiter("table_exists").wait(TableName="billing-kcl", WaiterConfig={"Delay": 1})
+    dynamodb.get_waiter("table_exists").wait(TableName="billing-kcl", WaiterConfig={"Delay": 0.1})
     dynamodb.put_item(
         TableName="billing-kcl",
         Item={

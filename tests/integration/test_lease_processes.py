@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from shardline.leases.port import LeaseTable
 
 KEYS = [f"key-{n}" for n in range(60)]
-CHAOS_SECONDS = 60.0
+CHAOS_SECONDS = 40.0
 KILL, FREEZE = "kill -9", "freeze"
 LONGEST_FREEZE_SECONDS = 20.0
 """Whoever is frozen with SQLite's lock in hand stops all others: nobody can take it away."""

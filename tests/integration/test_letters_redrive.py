@@ -59,7 +59,7 @@ class Scene:
 
     def run(self, *typed: str) -> str:
         done = subprocess.run(
-            self.command(*typed), cwd=self.folder, capture_output=True, text=True, timeout=60
+            self.command(*typed), cwd=self.folder, capture_output=True, text=True, timeout=150
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -89,7 +89,7 @@ class Scene:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 150
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -18,6 +18,7 @@ from shardline.services.access import Access
 from shardline.services.connection import connect
 from tests.contract.reading import wait_until
 from tests.integration.lineage_reader import LineageReader
+from tests.servers.active import wait_until_active
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,12 +43,13 @@ def test_order_through_ten_rounds_of_reshards(endpoint_url: str) -> None:
     repeat_cut_answers(client)
     stream_name = f"live-{random.randrange(10**9)}"
     client.create_stream(StreamName=stream_name, ShardCount=2)
-    client.get_waiter("stream_exists").wait(StreamName=stream_name)
+    wait_until_active(client, stream_name)
     service = connect(f"kinesis://{stream_name}", Access(endpoint_url=endpoint_url))
 
     online, writing_ended = LineageReader(service, 1_000), threading.Event()
     reading = threading.Thread(target=_read_until, args=(online, writing_ended), daemon=True)
-    traffic = Traffic(client, stream_name, KEYS, writers=4).start()
+    # With a pause: what the writers write in full haste is only read for longer.
+    traffic = Traffic(client, stream_name, KEYS, writers=4, pause_seconds=0.002).start()
     reading.start()
     rng = random.Random(stream_name)
     for _ in range(ROUNDS):

@@ -154,7 +154,7 @@ def test_stopping_lets_go_of_a_call_that_hangs(kinesis: Any, service: Service) -
     while service.faults.pending() and time.monotonic() < deadline:
         time.sleep(0.005)
     service.stop()
-    thread.join(5)
+    thread.join(30)
     assert not thread.is_alive()
 
 
@@ -165,8 +165,11 @@ def test_a_call_that_hangs_times_out_and_takes_effect_later(service: Service) ->
     service.faults.add("hang", "PutRecord")
     with pytest.raises(ReadTimeoutError):
         put(hasty, STREAM, b"1")
-    service.faults.release()
     deadline = time.monotonic() + 30
+    while service.faults.pending():  # on a busy machine the call arrives after its time-out
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    service.faults.release()
     while held(patient) != [b"1"]:
         assert time.monotonic() < deadline
 

@@ -56,7 +56,7 @@ class Table:
         arguments = [
             *(sys.executable, "-m", "shardline", "run"),
             *("tests.integration.snapshot_consumer:Copier", "--stream", "dynamodb://things"),
-            *("--app", "copy", "--engine", "process", "--lease-seconds", "3"),
+            *("--app", "copy", "--engine", "process", "--lease-seconds", "6"),
             *("--lease-table", f"sqlite:///{self._folder}/leases.db"),
             *("--endpoint-url", self._url),
         ]

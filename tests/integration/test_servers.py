@@ -14,7 +14,7 @@ import boto3
 import psycopg
 import pytest
 
-from tests.servers.process import Launch, ServerFailed, free_port, reserved_port, running
+from tests.servers.process import Launch, ServerFailed, reserved_port, running
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,7 +71,6 @@ def serve(port: int) -> Launch:
 
 
 def test_a_port_that_was_taken_meanwhile_is_given_up_for_another() -> None:
-    taken = free_port()
     tried: list[int] = []
 
     def launch(port: int) -> Launch:
@@ -79,6 +78,7 @@ def test_a_port_that_was_taken_meanwhile_is_given_up_for_another() -> None:
         return serve(taken if len(tried) == 1 else port)
 
     with (
+        reserved_port() as taken,
         running("first", lambda _: serve(taken), lambda _: listens(taken)),
         running("second", launch, lambda port: port != tried[0] and listens(port)) as port,
     ):
@@ -126,7 +126,7 @@ def test_a_server_ends_even_when_its_starter_is_killed(tmp_path: Path) -> None:
         port = int(starter.stdout.readline())
         assert listens(port)
         starter.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while listens(port):
         assert time.monotonic() < deadline, "the server outlived its starter"
         time.sleep(0.02)

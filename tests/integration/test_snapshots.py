@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from shardline.tables.changes import Change
 
-DEADLINE_SECONDS = 60
+DEADLINE_SECONDS = 120
 QUICK: dict[str, Any] = {"poll_seconds": 0.01, "list_seconds": 0.05, "quota": UNPACED}
 
 

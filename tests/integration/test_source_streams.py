@@ -13,6 +13,7 @@ from shardline.core.promise import PromiseChecker, RecordRef
 from shardline.errors import ShardlineError, StreamNotFound
 from shardline.local.service import Service
 from tests.integration.source_run import Row, SourceRun
+from tests.servers.active import wait_until_active
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,9 +44,7 @@ class Streams:
         self.checkers = {name: PromiseChecker() for name in names}
         for name in names:
             self.client.create_stream(StreamName=name, ShardCount=2)
-            self.client.get_waiter("stream_exists").wait(
-                StreamName=name, WaiterConfig={"Delay": 1, "MaxAttempts": 30}
-            )
+            wait_until_active(self.client, name)
 
     def put(self, name: str, count: int) -> None:
         for n in range(count):

@@ -16,11 +16,12 @@ from shardline.core.promise import PromiseChecker, RecordRef
 from shardline.local import Service
 from shardline.local.traffic import Traffic, reshard_once
 from shardline.local.whole_answers import repeat_cut_answers
+from tests.servers.active import wait_until_active
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-DEADLINE_SECONDS = 30
+DEADLINE_SECONDS = 120
 HALF = 2**127
 HASH_KEYS = {"A": 0, "B": HALF}  # before a merge, or after a split, one in each shard
 
@@ -45,7 +46,7 @@ class Orders:
         self.client = boto3.client("kinesis", endpoint_url=endpoint_url, region_name="us-east-1")
         repeat_cut_answers(self.client)
         self.client.create_stream(StreamName=self.name, ShardCount=1 if reshard == "split" else 2)
-        self._wait_until_active()
+        wait_until_active(self.client, self.name)
         self._reshard = reshard
 
     def put(self, text: str) -> None:
@@ -72,22 +73,12 @@ class Orders:
                 ShardToMerge=shards[0]["ShardId"],
                 AdjacentShardToMerge=shards[1]["ShardId"],
             )
-        self._wait_until_active()
+        wait_until_active(self.client, self.name)
 
     def stream(self, position: Any) -> shardline.Stream[Any]:
         return shardline.stream(
             f"kinesis://{self.name}", position, endpoint_url=self.endpoint_url, poll_seconds=0.05
         )
-
-    def _wait_until_active(self) -> None:
-        deadline = time.monotonic() + DEADLINE_SECONDS
-        while self._status() != "ACTIVE":
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-
-    def _status(self) -> str:
-        summary = self.client.describe_stream_summary(StreamName=self.name)
-        return str(summary["StreamDescriptionSummary"]["StreamStatus"])
 
 
 def take(stream: shardline.Stream[Any], text: str) -> None:

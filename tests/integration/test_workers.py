@@ -1,4 +1,4 @@
-"""Workers as users run them, without Spark: shared, killed, frozen, stopped, and hung."""
+"""Workers as users run them, without Spark: shared, stopped, killed in part, and hung."""
 
 from __future__ import annotations
 
@@ -14,56 +14,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shardline.local.traffic import reshard_once
-from tests.integration.lease_places import TABLES, lease_place, on_tables
-from tests.integration.worker_runs import LEASE_SECONDS, Run, Stage, stage_on, wait_until
+from tests.integration.lease_places import on_tables
+from tests.integration.worker_runs import CALM, wait_until
+from tests.integration.worker_stage import judged, stage, two_at_work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from tests.integration.worker_runs import Stage
 
-
-@pytest.fixture
-def stage(table: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Stage]:
-    server_of = request.getfixturevalue
-    with lease_place(table, tmp_path, server_of) as place, stage_on(tmp_path, place) as made:
-        yield made
-
-
-def judged(stage: Stage) -> int:
-    """Wait until everything written was delivered, judge it, and return the repeats."""
-    stage.end_traffic()
-    wait_until(stage.caught_up, "everything was delivered")
-    return stage.verdict().require().repeated
-
-
-def two_at_work(stage: Stage) -> tuple[Run, Run]:
-    """Return two workers that share a stream that is written to."""
-    stage.write()
-    ada, grace = stage.start("ada"), stage.start("grace")
-    wait_until(lambda: min(ada.delivered(), grace.delivered()) > 100, "both deliver")
-    return ada, grace
-
-
-def freeze(run: Run, stage: Stage, whom: str) -> float:
-    """Freeze a keeper, or also its runner, while it holds no lock; return when that was.
-
-    A process that sleeps with SQLite's lock in hand stops all others, and nobody can help it.
-    """
-    while True:
-        struck_at = time.time()
-        if whom == "both":
-            run.signal_all(signal.SIGSTOP)
-        else:
-            os.kill(run.process.pid, signal.SIGSTOP)
-        if not stage.place.locked():
-            return struck_at
-        run.signal_all(signal.SIGCONT)
+__all__ = ["stage"]
 
 
 @on_tables("sqlite")
 @pytest.mark.req("K-05", "K-07", "K-53", "O-01", "O-14")
 def test_two_workers_share_a_stream_that_splits_and_merges(stage: Stage) -> None:
-    two_at_work(stage)
+    two_at_work(stage, *CALM)
     rng = random.Random(3)
     for _ in range(4):
         reshard_once(stage.client, "orders", rng)
@@ -74,7 +38,7 @@ def test_two_workers_share_a_stream_that_splits_and_merges(stage: Stage) -> None
 @pytest.mark.case("W-18")
 @pytest.mark.req("K-51")
 def test_a_stop_hands_over_at_once_and_nothing_is_repeated(stage: Stage) -> None:
-    ada, grace = two_at_work(stage)
+    ada, grace = two_at_work(stage, *CALM)
     assert ada.end() == 0
     assert "every lease handed back" in ada.output
     stopped_at = time.time()
@@ -92,49 +56,6 @@ def test_the_runner_of_a_keeper_that_is_killed_ends_with_it(stage: Stage) -> Non
     ada.process.wait()
     wait_until(lambda: not any(_alive(pid) for pid in runners), "its runner ends with it")
     wait_until(lambda: len(grace.shards_since(struck_at)) == 4, "grace has every shard")
-    judged(stage)
-
-
-@on_tables(*TABLES)
-@pytest.mark.req("K-10", "K-11")
-@pytest.mark.case("W-01")
-def test_a_worker_that_is_killed_loses_its_shards_and_no_record(stage: Stage) -> None:
-    ada, grace = two_at_work(stage)
-    struck_at = time.time()
-    ada.kill_all()
-    wait_until(lambda: len(grace.shards_since(struck_at)) == 4, "grace has every shard")
-    judged(stage)
-
-
-@on_tables(*TABLES)
-@pytest.mark.req("K-11")
-@pytest.mark.case("W-01", "W-06")
-@pytest.mark.parametrize("whom", ["keeper", "both"])
-def test_a_worker_that_freezes_for_three_leases_loses_its_shards_and_no_record(
-    stage: Stage, whom: str
-) -> None:
-    ada, grace = two_at_work(stage)
-    struck_at = freeze(ada, stage, whom)
-    wait_until(lambda: len(grace.shards_since(struck_at)) == 4, "grace has every shard")
-    time.sleep(2 * LEASE_SECONDS)  # it sleeps past its leases: that is what is tested
-    ada.signal_all(signal.SIGCONT)
-    woken_at = time.time()
-    wait_until(lambda: bool(ada.shards_since(woken_at)), "ada is back in its share")
-    judged(stage)
-
-
-@on_tables(*TABLES)
-@pytest.mark.req("K-11")
-@pytest.mark.case("W-05", "W-06")
-def test_a_table_that_is_away_for_three_leases_costs_time_and_no_record(stage: Stage) -> None:
-    ada, grace = two_at_work(stage)
-    with stage.place.away():
-        time.sleep(3 * LEASE_SECONDS)  # no lease is valid any more: that is what is tested
-        silent_since = time.time()
-        time.sleep(LEASE_SECONDS)
-        assert not ada.shards_since(silent_since) | grace.shards_since(silent_since)
-    back_at = time.time()
-    wait_until(lambda: min(len(r.shards_since(back_at)) for r in (ada, grace)) > 1, "both go on")
     judged(stage)
 
 

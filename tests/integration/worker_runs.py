@@ -17,6 +17,7 @@ from shardline.core.promise import PromiseChecker, Verdict
 from shardline.local.service import Service
 from shardline.local.traffic import Traffic
 from tests.integration.lease_places import sqlite_place
+from tests.servers.active import wait_until_active
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from tests.integration.lease_places import LeasePlace
 
 LEASE_SECONDS = 3.0
+CALM = ("--lease-seconds", "10")
+"""For workers of which nothing may be repeated: on a busy machine one may stand still for 3 s."""
 PATIENCE_SECONDS = 120.0
 RECORDER = "shardline.cli.demo.recorder:Recorder"
 
@@ -104,9 +107,7 @@ class Stage:
         self.service, self.folder = service, folder
         self.client = service.client("kinesis")
         self.client.create_stream(StreamName="orders", ShardCount=shards)
-        self.client.get_waiter("stream_exists").wait(
-            StreamName="orders", WaiterConfig={"Delay": 1, "MaxAttempts": 60}
-        )
+        wait_until_active(self.client, "orders")
         self.place = place
         self.endpoint_url = service.endpoint_url
         """What workers are given; writers go to the service itself."""

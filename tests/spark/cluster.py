@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -48,14 +48,13 @@ class Cluster:
 @contextmanager
 def cluster(workers: int = 2, cores: int = 1) -> Iterator[Cluster]:
     """Run a cluster with some cores for each worker, and end all of it."""
-    port = _free_port()
-    url = f"spark://127.0.0.1:{port}"
     started: list[subprocess.Popen[bytes]] = []
     with tempfile.TemporaryDirectory() as folder:
         try:
-            master = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
+            # A port that was looked for beforehand could be taken meanwhile.
+            master = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
             started.append(_start("master.Master", master, folder))
-            _wait_for(port)
+            url = _url_in(Path(folder, "master.Master.log"), started[0])
             for n in range(workers):
                 place = ["--host", "127.0.0.1", "--webui-port", "0", "-m", "2g"]
                 arguments = [*place, "-c", str(cores), "-d", f"{folder}/work-{n}", url]
@@ -85,19 +84,13 @@ def _start(name: str, arguments: list[str], folder: str) -> subprocess.Popen[byt
         )  # fmt: skip
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
-def _wait_for(port: int, seconds: float = 60) -> None:
+def _url_in(log: Path, master: subprocess.Popen[bytes], seconds: float = 120) -> str:
+    """Return the address that the master says it has, as soon as it says so."""
     deadline = time.monotonic() + seconds
     while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            if time.monotonic() > deadline:
-                raise AssertionError("the master of the cluster did not start") from None
-            time.sleep(0.1)
-        else:
-            return
+        said = log.read_text(errors="replace")
+        if found := re.search(r"Starting Spark master at (spark://[\d.]+:\d+)\n", said):
+            return found[1]
+        ended = master.poll() is not None or time.monotonic() > deadline
+        assert not ended, f"the master of the cluster did not start: {said[-2000:]}"
+        time.sleep(0.1)

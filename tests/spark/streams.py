@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-DEADLINE_SECONDS = 90.0
+DEADLINE_SECONDS = 180.0
 
 SERVERS = pytest.mark.parametrize("on", ["stream", "foreign_stream"])
 """Our own service, and one that others wrote."""
@@ -100,7 +100,7 @@ class Stream:
 
     def open_shards(self) -> list[dict[str, Any]]:
         return sorted(
-            (s for s in self._listed() if "EndingSequenceNumber" not in s["SequenceNumberRange"]),
+            (s for s in self.shards() if "EndingSequenceNumber" not in s["SequenceNumberRange"]),
             key=lambda s: int(s["HashKeyRange"]["StartingHashKey"]),
         )
 
@@ -125,7 +125,7 @@ class Stream:
     def know_shards(self) -> None:
         """Tell the checker which shards there are, and their parents."""
         with self._lock:
-            for shard in self._listed():
+            for shard in self.shards():
                 names = ("ParentShardId", "AdjacentParentShardId")
                 self.checker.shard(shard["ShardId"], [shard[n] for n in names if shard.get(n)])
 
@@ -133,14 +133,16 @@ class Stream:
         with self._lock:
             return self.checker.verdict()
 
-    def _listed(self) -> list[dict[str, Any]]:
-        """Return a listing that is not stale, if one of a few is not."""
-        shards: list[dict[str, Any]] = []
-        for _ in range(10):
-            shards = self.client.list_shards(StreamName=self.name)["Shards"]
-            if len(shards) >= self._shards_made:
-                break
-        return shards
+    def shards(self) -> list[dict[str, Any]]:
+        """Return a listing that is not stale: one that has every shard that was made."""
+        listed: list[dict[str, Any]] = []
+
+        def is_whole() -> bool:
+            listed[:] = self.client.list_shards(StreamName=self.name)["Shards"]
+            return len(listed) >= self._shards_made
+
+        wait_until(is_whole, f"every shard of {self.name} is listed")
+        return listed
 
     def _wait_active(self) -> None:
         wait_until(

@@ -12,7 +12,7 @@ import pytest
 
 from shardline.errors import ConfigurationError
 from shardline.spark import consume
-from tests.spark.consumer_fixtures import is_local
+from tests.spark.consumer_fixtures import CALM_SECONDS, is_local
 from tests.spark.recording import Recording
 from tests.spark.streams import wait_until
 
@@ -24,7 +24,12 @@ if TYPE_CHECKING:
     from tests.spark.streams import Stream
 
 
-@pytest.mark.parametrize("running", [None, "billing"], indirect=True, ids=["polled", "pushed"])
+@pytest.mark.parametrize(
+    "running",
+    [{"lease_seconds": CALM_SECONDS}, {"lease_seconds": CALM_SECONDS, "fan_out": "billing"}],
+    indirect=True,
+    ids=["polled", "pushed"],
+)
 @pytest.mark.req("P-01", "P-02", "P-03", "O-01", "K-53", "F-02")
 def test_a_consumer_through_splits_and_merges(
     stream: Stream, recordings: Recordings, running: RunningConsumer

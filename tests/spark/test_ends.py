@@ -10,6 +10,7 @@ import pytest
 from shardline.local import Service
 from tests.integration.test_ends import Command
 from tests.integration.worker_runs import RECORDER, wait_until
+from tests.servers.active import wait_until_active
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +21,7 @@ def test_what_spark_leaves_when_it_is_killed_is_deleted_by_the_next_start(tmp_pa
     with Service(strict=True) as service:
         client = service.client("kinesis")
         client.create_stream(StreamName="orders", ShardCount=1)
-        client.get_waiter("stream_exists").wait(StreamName="orders")
+        wait_until_active(client, "orders")
         arguments = (
             *("run", RECORDER, "--master", "local[1]", "--app", "billing"),
             *("--stream", "kinesis://orders", "--endpoint-url", service.endpoint_url),

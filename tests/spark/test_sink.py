@@ -31,14 +31,18 @@ LONG_SECONDS = 250
 
 def written(stream: Stream) -> list[tuple[str, bytes]]:
     """Return every record of a stream: those of a parent before those of its children."""
-    found = []
-    for shard in stream.client.list_shards(StreamName=stream.name)["Shards"]:
-        place = {"StreamName": stream.name, "ShardId": shard["ShardId"]}
-        first = stream.client.get_shard_iterator(**place, ShardIteratorType="TRIM_HORIZON")
-        page: dict[str, Any] = {"NextShardIterator": first["ShardIterator"]}
-        while page.get("NextShardIterator") and page.get("MillisBehindLatest", 1):
-            page = stream.client.get_records(ShardIterator=page["NextShardIterator"])
-            found += [(each["PartitionKey"], each["Data"]) for each in page["Records"]]
+    return [each for shard in stream.shards() for each in written_to(stream, shard["ShardId"])]
+
+
+def written_to(stream: Stream, shard_id: str) -> list[tuple[str, bytes]]:
+    """Return every record of a shard."""
+    found: list[tuple[str, bytes]] = []
+    place = {"StreamName": stream.name, "ShardId": shard_id}
+    first = stream.client.get_shard_iterator(**place, ShardIteratorType="TRIM_HORIZON")
+    page: dict[str, Any] = {"NextShardIterator": first["ShardIterator"]}
+    while page.get("NextShardIterator") and page.get("MillisBehindLatest", 1):
+        page = stream.client.get_records(ShardIterator=page["NextShardIterator"])
+        found += [(each["PartitionKey"], each["Data"]) for each in page["Records"]]
     return found
 
 
@@ -69,11 +73,8 @@ def test_rows_of_a_key_within_a_partition_are_written_in_their_order(
         numbers = [int(data) for data in of_key(found, row.partitionKey)]
         assert numbers == sorted(set(numbers))
     first = [s for s in stream.open_shards() if s["HashKeyRange"]["StartingHashKey"] == "0"]
-    iterator = stream.client.get_shard_iterator(
-        StreamName=stream.name, ShardId=first[0]["ShardId"], ShardIteratorType="TRIM_HORIZON"
-    )
-    page = stream.client.get_records(ShardIterator=iterator["ShardIterator"])
-    assert {f"p{n}-0" for n in range(3)} <= {each["PartitionKey"] for each in page["Records"]}
+    keys = {key for key, _ in written_to(stream, first[0]["ShardId"])}
+    assert {f"p{n}-0" for n in range(3)} <= keys
 
 
 @pytest.mark.req("S-09", "S-03")

@@ -273,7 +273,7 @@ class DynamoLeaseTable:
             )
             created = True
         self._client.get_waiter("table_exists").wait(
-            TableName=self._name, WaiterConfig={"Delay": 1, "MaxAttempts": 120}
+            TableName=self._name, WaiterConfig={"Delay": 0.5, "MaxAttempts": 240}
         )
         return created
 

@@ -97,7 +97,7 @@ class Traffic:
 def reshard_once(client: Any, stream_name: str, rng: random.Random, *, most_open: int = 8) -> str:
     """Split or merge random open shards, wait until the stream is active, and return a summary."""
     waiter = client.get_waiter("stream_exists")
-    pause = {"Delay": 1, "MaxAttempts": 60}
+    pause = {"Delay": _PAUSE_SECONDS, "MaxAttempts": 600}
     for attempt in range(_ATTEMPTS):
         waiter.wait(StreamName=stream_name, WaiterConfig=pause)
         try:
