@@ -216,6 +216,8 @@ class SqlLeaseTable:
         except (DBAPIError, PoolTimeout) as error:
             lines = str(getattr(error, "orig", error)).strip().splitlines()
             reason = without_secrets(" ".join(lines[:1]), self._engine.url)
+            if reason == "unable to open database file":
+                reason += " (does its folder exist, and may you write there?)"
             # The driver's own error is not chained: it may hold the address with its password.
             raise TableUnavailable(
                 f"the lease table {self.address} gave no answer: {reason}"

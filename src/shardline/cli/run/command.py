@@ -11,7 +11,7 @@ import typer
 from shardline.cli.options import EndpointUrl, LeaseEndpointUrl, Profile, Region
 from shardline.cli.program import ExitCode
 from shardline.cli.run.consumer import import_from_here, load_consumer
-from shardline.cli.run.report import SPARK_DIED, Report, is_spark_gone
+from shardline.cli.run.report import SPARK_DIED, Report, first_line, is_spark_gone
 from shardline.cli.run.signals import Signals, before_leaving, leave_at_once
 from shardline.errors import ConfigurationError, ShardlineError
 
@@ -205,10 +205,17 @@ def _start_in_spark(job: "Job", tasks: int | None, master: str) -> "RunningConsu
 
     temporary = TemporaryFiles()
     before_leaving(temporary.delete)
+    settings = _settings(temporary.java_options())
     with temporary.for_python():
-        spark = session(
-            f"shardline {job.app}", master=master, **_settings(temporary.java_options())
-        )
+        try:
+            spark = session(f"shardline {job.app}", master=master, **settings)
+        except Exception as error:
+            if isinstance(error, ShardlineError) or is_spark_gone(error):
+                raise
+            raise ConfigurationError(
+                f"Spark did not start at {master} ({first_line(error)}): check --master; "
+                "`shardline --debug run …` shows Spark's log"
+            ) from error
     return start_workers(spark, job, tasks)
 
 
