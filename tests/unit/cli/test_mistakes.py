@@ -25,11 +25,8 @@ LEASED = "--app billing --lease-table {table}"
 # What was typed, the exit code, and what the one line must say.
 MISTAKES: list[tuple[str, int, str]] = [
     # a command or an option that there is not
-    (
-        "shard kinesis://orders",
-        USAGE,
-        "No such command 'shard'. Did you mean 'shards', 'dashboard'? See",
-    ),
+    ("shard kinesis://orders", USAGE, "No such command 'shard'. Did you mean 'shards'"),
+    ("dashbord", USAGE, "Did you mean 'dashboard'? See"),
     ("shards kinesis://orders --jsno", USAGE, "--json"),
     ("shards", USAGE, "Missing argument 'STREAM'"),
     ("dashboard", USAGE, "Missing option '--stream'"),

@@ -241,20 +241,6 @@ class Ledger:
         in_use = marks_in_use(self.listing.known(self.rows), self.completed)
         return [self.rows[i] for i in sorted(self.completed - in_use)]
 
-    def contradictions(self) -> list[str]:
-        """Return in which ways what is known here contradicts itself: in none."""
-        indexed = {i: owner for owner, ids in self.owned.items() for i in ids}
-        unfinished = {i: r.lease_owner for i, r in self.rows.items() if not r.completed}
-        created_at = self.header.stream_created_at if self.header else None
-        streams = {row.stream_created_at for row in self.rows.values()} - {created_at}
-        found = {
-            "the index of owners differs from the rows": indexed != unfinished,
-            "completed, but not by its row": self.completed != self.rows.keys() - unfinished.keys(),
-            "a completed shard is leasable": bool(self.leasable & self.completed),
-            "rows of another stream are mixed in": bool(streams),
-        }
-        return [problem for problem, so in found.items() if so]
-
     def _known_standings(self) -> _Standings:
         if self._standings is None:
             self._standings = self._compute_standings()
