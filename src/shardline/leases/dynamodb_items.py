@@ -1,7 +1,7 @@
 """Rows as items of a DynamoDB table: their keys, and their values in its notation.
 
 Items of one app on one stream share a partition key, so that they are found by one query; the
-sort key tells header, heartbeats, leases and parked keys apart. Runs share a partition key of
+sort key separates header, heartbeats, leases and parked keys. Runs share a partition key of
 their app. Keys are JSON or prefixed texts, so no two names can run into each other.
 """
 

@@ -73,7 +73,7 @@ class Worker:
                 consumer,
                 *("--stream", stream, "--app", "demo", "--name", name),
                 *("--lease-table", lease_table, "--endpoint-url", endpoint_url),
-                *(
+                *[
                     "--master",
                     "local[1]",
                     "--tasks",
@@ -82,7 +82,7 @@ class Worker:
                     "5",
                     "--status-seconds",
                     "2",
-                ),
+                ],
                 *more,
             ],
             env=os.environ

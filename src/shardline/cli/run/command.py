@@ -248,13 +248,13 @@ def _follow(
     grace_seconds: float,
 ) -> ExitCode:
     """Print what is going on until the run ends, by itself or by a signal."""
-    told = threading.Event()
+    ended = threading.Event()
     # In a thread of its own: a stop does not wait for a table that does not answer.
-    arguments = (running, report, status_seconds, told)
-    threading.Thread(target=_tell, args=arguments, name="status", daemon=True).start()
+    arguments = (running, report, status_seconds, ended)
+    threading.Thread(target=_print_status, args=arguments, name="status", daemon=True).start()
     while running.running and not signals.stopping.wait(_POLL_SECONDS):
         pass
-    told.set()
+    ended.set()
     asked = signals.stopping.is_set()
     began = time.monotonic()
     stopped = running.stop(grace_seconds, signals.leaving)
@@ -265,18 +265,18 @@ def _follow(
     return ExitCode.OK if asked else ExitCode.FAILED
 
 
-def _tell(
-    running: "RunningConsumer", report: Report, status_seconds: float, told: threading.Event
+def _print_status(
+    running: "RunningConsumer", report: Report, status_seconds: float, ended: threading.Event
 ) -> None:
-    """Print a line now and then, until all is told."""
-    while not told.wait(status_seconds):
+    """Print the status every few seconds, until the run ends."""
+    while not ended.wait(status_seconds):
         try:
             figures = running.figures()
         except ShardlineError as error:  # the workers wait for the table too
-            if not told.is_set():
+            if not ended.is_set():
                 report.no_status(str(error))
         else:
-            if not told.is_set():
+            if not ended.is_set():
                 report.status(figures)
 
 

@@ -196,7 +196,7 @@ class Ledger:
     def doubted(self) -> set[str]:
         """Return missing shards that may have been closed before a start at "latest".
 
-        Whoever resolved the start knows that; anybody else waits for that worker's rows.
+        The worker that resolved the start knows that; the others wait for its rows.
         """
         header = self.header
         if header is None or not header.latest or header.settled or self.skipped is not None:
@@ -284,12 +284,12 @@ class Ledger:
                 del self.owned[row.lease_owner]
 
     def _find_passed(self) -> frozenset[str]:
-        """Return shards without a row that are behind this app and are never read.
+        """Return shards without a row that this app has passed: it never reads them.
 
         An ancestor of a begun shard was completed by then: rows are taken only after all of
-        their ancestors. From a start at "latest", what was closed before it is skipped: whoever
-        resolved the start knows which shards those are; anybody else, once all other rows were
-        created, that they have none. Not to know a row is no proof: reads lag.
+        their ancestors. From a start at "latest", what was closed before it is skipped. The
+        worker that resolved the start knows which shards those are; the others know it once all
+        other rows were created, because these have none. An unknown row is no proof: reads lag.
         """
         listed, rows = self.listing.shards, self.rows.values()
         skipped = (self.skipped or frozenset()) - self.rows.keys()

@@ -1,8 +1,8 @@
 """Which leases a worker takes, keeps and releases: events go in, instructions come out.
 
 No leader, no wall clock, nothing trusted but conditional writes. `now` is the worker's own steady
-time in seconds. A lease belongs to (owner, epoch); each take raises the epoch, so that whoever
-held it before can write no more. `handle` is the only door: the same events lead to the same state.
+time in seconds. A lease belongs to (owner, epoch); each take raises the epoch, so that the
+earlier owner can write no more. `handle` is the only entry: the same events lead to the same state.
 
 The rules:
 
