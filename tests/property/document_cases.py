@@ -9,6 +9,7 @@ import json
 import random
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from shardline.core.checkpoints import position_from_text, position_to_text
@@ -19,7 +20,9 @@ from shardline.core.offsets import Mark, Offset, Range
 from shardline.core.positions import SHARD_END, TRIM_HORIZON, After, AtTime
 from shardline.core.shards import SequenceNumber
 from shardline.errors import InvalidPosition
-from shardline.leases import dynamodb_items, sql_schema
+from shardline.leases.dynamodb_items import item_of
+from shardline.leases.sql_schema import columns_of
+from shardline.leases.stored_rows import row_of
 from shardline.services.port import StreamDescription
 from shardline.streams.ledger import Ledger, Place
 from shardline.streams.tokens import from_token, to_token
@@ -66,46 +69,11 @@ READERS: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
         lambda: json.loads(position_to_text(After(NUMBER, 3))),
         lambda value: position_from_text(json.dumps(value, default=str)),
     ),
-    "lease row in DynamoDB": (
-        lambda: dynamodb_items.row_item(ROW),
-        dynamodb_items.to_row,
-    ),
-    "lease row in SQL": (
-        lambda: sql_schema.row_values(ROW),
-        sql_schema.to_row,
-    ),
-    "heartbeat in DynamoDB": (
-        lambda: dynamodb_items.heartbeat_item(BEAT),
-        dynamodb_items.to_heartbeat,
-    ),
-    "heartbeat in SQL": (
-        lambda: sql_schema.heartbeat_values(BEAT),
-        sql_schema.to_heartbeat,
-    ),
-    "header in DynamoDB": (
-        lambda: dynamodb_items.header_item(HEADER),
-        dynamodb_items.to_header,
-    ),
-    "header in SQL": (
-        lambda: sql_schema.header_values(HEADER),
-        sql_schema.to_header,
-    ),
-    "run in DynamoDB": (
-        lambda: dynamodb_items.run_item(RUN),
-        dynamodb_items.to_run,
-    ),
-    "run in SQL": (
-        lambda: sql_schema.run_values(RUN),
-        sql_schema.to_run,
-    ),
-    "parked key in DynamoDB": (
-        lambda: dynamodb_items.parked_item(PARKED),
-        dynamodb_items.to_parked_key,
-    ),
-    "parked key in SQL": (
-        lambda: sql_schema.plain_values(PARKED),
-        sql_schema.to_parked_key,
-    ),
+    **{
+        f"{type(row).__name__} in {store}": (partial(write, row), partial(row_of, type(row)))
+        for row in (ROW, BEAT, HEADER, RUN, PARKED)
+        for store, write in (("DynamoDB", item_of), ("SQL", columns_of))
+    },
 }
 
 

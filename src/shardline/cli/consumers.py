@@ -81,7 +81,7 @@ def deregister(
     with _consumers(stream, region, endpoint_url, profile) as consumers:
         if not consumers.deregister(name):
             raise ConfigurationError(
-                f"{stream} has no consumer {name!r}: `shardline consumers list {stream}`"
+                f"{stream} has no consumer {name!r}: `shardline consumers list {stream}` lists them"
             )
     if as_json:
         print_json_line(event="deregistered", stream=stream, consumer=name)

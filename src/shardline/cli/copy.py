@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import time
-from contextlib import ExitStack
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -61,35 +61,29 @@ def copy(
     """
     from shardline.cli.output import print_json_line
     from shardline.cli.tail import records_of
-    from shardline.services.put.writer import writer
+    from shardline.services.access import Access
+    from shardline.services.connection import connect
+    from shardline.services.put.stream import connect_to_put
+    from shardline.services.put.writer import Writer
     from shardline.services.records import KinesisRecord
-    from shardline.streams.stream import stream
+    from shardline.streams.stream import open_stream
 
     for address in (source, target):
         if not address.startswith("kinesis://"):
             raise ConfigurationError(f"{address}: copy reads and writes kinesis://NAME")
     if source == target and (target_region, target_endpoint_url, target_profile) == (None,) * 3:
         raise ConfigurationError(f"{source} would be copied into itself: name another target")
+    access = Access(region, endpoint_url, profile)
+    target_access = Access(
+        target_region or region, target_endpoint_url or endpoint_url, target_profile or profile
+    )
+    with closing(connect(target, target_access)) as service:
+        service.describe()  # a target that is not there is refused also if there is nothing to copy
     progress = _Progress(as_json=as_json)
-    with ExitStack() as stack:
-        records = stack.enter_context(
-            stream(
-                source,
-                _position(token, since),
-                region=region,
-                endpoint_url=endpoint_url,
-                profile=profile,
-            )
-        )
-        output = stack.enter_context(
-            writer(
-                target,
-                region=target_region or region,
-                endpoint_url=target_endpoint_url or endpoint_url,
-                profile=target_profile or profile,
-                aggregate=aggregate,
-            )
-        )
+    with (
+        open_stream(source, _position(token, since), access) as records,
+        Writer(connect_to_put(target, target_access), aggregate=aggregate) as output,
+    ):
         ended = _Signals()
         saved_at = time.monotonic()
         for record in records_of(records, follow=follow):

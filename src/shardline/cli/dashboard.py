@@ -64,7 +64,7 @@ def dashboard(
 
     It listens on 127.0.0.1 only. From another machine: ssh -L 8765:127.0.0.1:8765 HOST.
     """
-    from shardline.cli.leases.tables import open_lease_table
+    from shardline.cli.leases.tables import open_if_named
     from shardline.cli.output import print_json
     from shardline.errors import ConfigurationError
     from shardline.observation.dead_letter_reader import open_letters
@@ -81,7 +81,7 @@ def dashboard(
     service = connect(stream, access, patience=Patience(total_seconds=_PATIENCE_SECONDS))
     meter = Meter(service) if measure else None
     try:
-        with open_lease_table(app, lease_table, access, lease_endpoint_url) as table:
+        with open_if_named(app, lease_table, access, lease_endpoint_url) as table:
             watch = LiveWatch(stream, service, table, app, meter, letters)
             if as_json:
                 print_json(watch.snapshot().to_json())

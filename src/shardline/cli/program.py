@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from logging import LogRecord
 
 _ARGUMENT = re.compile(r"\b(region|profile|endpoint_url|app)=…|\b((?:lease_)?endpoint_url)\b")
+_PLAIN_WORDS = {
+    "Value error, ": "",
+    "Input should be a valid integer, unable to parse string as an integer": "write a whole number",
+    "Input should be a valid number, unable to parse string as a number": "write a number",
+    "Input should be ": "it must be ",
+}
 _REPEATED_SECONDS = 10.0
 
 
@@ -132,7 +138,11 @@ def _explain(usage_error: Any) -> int:
         usage_error.show()
     else:
         see = f" See: {context.command_path} --help" if context else ""
-        print_error(f"{usage_error.format_message().rstrip('.?')}.{see}")
+        message = usage_error.format_message()
+        for words, plain in _PLAIN_WORDS.items():
+            message = message.replace(words, plain)
+        message = message.rstrip(".")
+        print_error(f"{message}{'' if message.endswith('?') else '.'}{see}")
     return ExitCode.USAGE
 
 

@@ -33,7 +33,7 @@ def shards(
 
     With --app and --lease-table also the owner, state and lag of each shard.
     """
-    from shardline.cli.leases.tables import open_lease_table
+    from shardline.cli.leases.tables import open_if_named
     from shardline.cli.output import print_json, wide_console
     from shardline.cli.tree import render
     from shardline.observation.observation import observe
@@ -44,7 +44,7 @@ def shards(
     access = Access(region=region, endpoint_url=endpoint_url, profile=profile)
     with (
         closing(connect(stream, access)) as service,
-        open_lease_table(app, lease_table, access, lease_endpoint_url) as table,
+        open_if_named(app, lease_table, access, lease_endpoint_url) as table,
     ):
         observation = observe(service, stream, time.time(), table, app)
     views = shard_views(observation)

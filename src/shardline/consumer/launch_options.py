@@ -78,7 +78,7 @@ def job_of(
     """
     if not streams:
         raise ConfigurationError("name a stream: kinesis://NAME or dynamodb://TABLE")
-    if not ephemeral and app is None:
+    if not ephemeral and not app:
         raise ConfigurationError("name the app whose workers share the stream: app=…")
     access = Access(region, endpoint_url, profile, role_arn, external_id)
     if isinstance(consumer.failure, DeadLetter):

@@ -146,7 +146,7 @@ def first_as_of(position: Position, *, known_at: datetime, retention: timedelta)
 def later_as_of(*, known_at: datetime, retention: timedelta) -> datetime:
     """Return the `as_of` that a shard has by itself if it appears after the start.
 
-    Nothing that is kept is older. Its parents, as far as they are known, tell more: `inherited`.
+    Nothing that is kept is older. If its parents are known, `inherited` gives a later time.
     """
     return known_at - retention
 
@@ -203,7 +203,7 @@ def as_of_after_page(
 
     What is left arrived after the page's last record, and not before the time that the page says
     it lies behind the tip. In a closed shard the tip is its end, which says nothing about its
-    children; and DynamoDB Streams does not tell (`behind_ms` is None).
+    children; and DynamoDB Streams does not report it (`behind_ms` is None).
     """
     reached = as_of if last_arrival is None else max(as_of, last_arrival)
     if behind_ms is None or closed:

@@ -82,7 +82,7 @@ class Verdict:
 
 
 class PromiseChecker:
-    """Judges a history as it unfolds. Record a write before its delivery."""
+    """Checks a history event by event. Record a write before its delivery."""
 
     def __init__(self) -> None:
         self._keys: dict[str, _Key] = defaultdict(_Key)

@@ -13,7 +13,7 @@ _SEGMENT_BYTES: Final = 32 * 1024 * 1024
 class TableProgress:
     """The segments of a table that the batches up to now hold. A batch holds whole segments.
 
-    A scan cannot be told where to end, and its items may be gone when it is made again. So what
+    A scan has no parameter for its end, and its items may be gone when it is made again. So what
     belongs to a batch is named by segments: reading them again gives every item that is in them.
     """
 

@@ -17,7 +17,7 @@ class LatestSnapshot:
     """Holds the latest snapshot. Thread-safe.
 
     A snapshot that is older than `stale_seconds` is never returned without a notice of its age:
-    whoever takes the snapshots may hang in a call, and a page must not show that as live.
+    the thread that takes snapshots may hang in a call, and a page must not show that as live.
     """
 
     def __init__(

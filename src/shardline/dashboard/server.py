@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self
 
 from shardline.dashboard.application import PageApplication
 from shardline.dashboard.latest import LatestSnapshot
-from shardline.errors import ConfigurationError
+from shardline.services.listening import listen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -56,7 +54,7 @@ class PageServer:
             self._latest, token=token, actions=actions or {}, pulse_seconds=pulse_seconds
         )
         self._stopping = threading.Event()
-        self._socket = _bind(port)
+        self._socket = listen(LOOPBACK, port, "pass another --port, or 0 for a free one")
         self.port: Final = int(self._socket.getsockname()[1])
         self._loop = asyncio.new_event_loop()
         self._started = threading.Event()
@@ -121,13 +119,3 @@ async def _cancel(tasks: Iterable[asyncio.Task[object]]) -> None:
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
-
-
-def _bind(port: int) -> socket.socket:
-    try:
-        return socket.create_server((LOOPBACK, port))
-    except OSError as error:
-        raise ConfigurationError(
-            f"port {port} of {LOOPBACK} is not available ({os.strerror(error.errno or 0)}): "
-            "pass another --port, or 0 for a free one"
-        ) from None

@@ -57,4 +57,4 @@ def missing_file(address: str) -> str | None:
 def table_is_local(address: str) -> bool:
     """Return true if only the processes of one machine can open the table at an address."""
     scheme = address.partition("://")[0].partition("+")[0]
-    return scheme in {"sqlite", "memory"}
+    return scheme == "sqlite"

@@ -1,4 +1,4 @@
-"""One worker's leases on one stream, for whoever works on the shards.
+"""One worker's leases on one stream, for the code that processes its shards.
 
 The rules are in `core.leasing.state`. Three actors make the calls, each in a thread of its own, so
 that none delays another: `heartbeats` renews, `row_rounds` reads and writes rows, `listings` asks
@@ -111,7 +111,7 @@ class Coordinator:
         """The worker's name in the table, unique for each attempt."""
         return self.state.owner
 
-    # --- for whoever works on the shards ----------------------------------------------------
+    # --- for the code that processes the shards ---------------------------------------------
 
     def held(self) -> Mapping[str, Held]:
         """Return the leases that may be worked under right now. Raises what ends this worker."""
@@ -251,7 +251,7 @@ class Coordinator:
         )
 
     def run_state(self) -> RunState:
-        """Return what the row of this worker's run says: it ends unless that is `RUNNING`."""
+        """Return the state of this worker's run: the worker ends unless it is `RUNNING`."""
         return self.state.run.state
 
     def status(self) -> str:

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from botocore import exceptions as aws
 
+from shardline.core.leasing.parked_keys import ParkedKey
+from shardline.core.leasing.rows import Header, Heartbeat, LeaseRow
+from shardline.core.leasing.runs import Run
 from shardline.errors import ConfigurationError, ShardlineError
 from shardline.leases.dynamodb_items import (
     HEADER,
@@ -24,35 +27,23 @@ from shardline.leases.dynamodb_items import (
     Item,
     decode,
     encode,
-    header_item,
-    heartbeat_item,
+    item_of,
     key_of,
-    parked_item,
-    parked_key,
-    row_item,
-    run_item,
+    key_of_row,
     run_key,
     runs_of,
     shard_key,
     space_of,
     still,
-    to_header,
-    to_heartbeat,
-    to_parked_key,
-    to_row,
-    to_run,
 )
 from shardline.leases.port import Conflict, RowPage, TableUnavailable
+from shardline.leases.stored_rows import AnyRow, Row, row_of
 from shardline.services.access import Access, make_client
 from shardline.services.failures import read_failure
 from shardline.services.log_limits import LogLimit, and_before
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
-
-    from shardline.core.leasing.parked_keys import ParkedKey
-    from shardline.core.leasing.rows import Header, Heartbeat, LeaseRow
-    from shardline.core.leasing.runs import Run
 
 logger = logging.getLogger(__name__)
 
@@ -120,25 +111,15 @@ class DynamoLeaseTable:
     # --- headers ----------------------------------------------------------------------------
 
     def read_header(self, app_name: str, stream_name: str) -> Header | None:
-        item = self._get(key_of(app_name, stream_name, HEADER))
-        return to_header(item) if item else None
+        return self._get(Header, key_of(app_name, stream_name, HEADER))
 
     def create_header(self, header: Header, replaces: Header | None = None) -> None:
-        created_at = replaces.stream_created_at.isoformat() if replaces else None
-        condition = {"stream_created_at": created_at} if replaces else None
-        self._put(header_item(header), condition, to_header)
+        self._put(header, _same_stream(replaces) if replaces else None)
 
     def bump(self, header: Header, *, settled: bool = False) -> Header:
-        answer = self._write(
-            "update_item",
-            {"stream_created_at": header.stream_created_at.isoformat()},
-            to_header,
-            Key=encode(key_of(header.app_name, header.stream_name, HEADER)),
-            UpdateExpression="ADD moves :one" + (" SET settled = :settled" if settled else ""),
-            values={":one": 1, **({":settled": True} if settled else {})},
-            ReturnValues="ALL_NEW",
-        )
-        return to_header(self._written(answer))
+        update = "ADD moves :one" + (" SET settled = :settled" if settled else "")
+        values = {":one": 1, **({":settled": True} if settled else {})}
+        return self._update(Header, key_of_row(header), _same_stream(header), update, values)
 
     # --- lease rows -------------------------------------------------------------------------
 
@@ -151,7 +132,7 @@ class DynamoLeaseTable:
             ConsistentRead=False,
             **({"ExclusiveStartKey": key} if key else {}),
         )
-        rows = tuple(to_row(decode(item)) for item in answer["Items"])
+        rows = tuple(row_of(LeaseRow, decode(item)) for item in answer["Items"])
         return RowPage(rows, rows[-1].shard_id if rows and "LastEvaluatedKey" in answer else None)
 
     def read_rows(
@@ -166,7 +147,7 @@ class DynamoLeaseTable:
             asked = {self._name: {"Keys": batch, "ConsistentRead": True}}
             answer = self._call("batch_get_item", RequestItems=asked)
             for item in answer["Responses"].get(self._name, ()):
-                row = to_row(decode(item))
+                row = row_of(LeaseRow, decode(item))
                 found[row.shard_id] = row
             left = answer.get("UnprocessedKeys", {}).get(self._name, {}).get("Keys", [])
             if left:
@@ -178,58 +159,53 @@ class DynamoLeaseTable:
         return found
 
     def swap_row(self, new: LeaseRow, expected: LeaseRow | None) -> None:
-        self._put(row_item(new), still(expected), to_row)
+        self._put(new, still(expected))
 
     def delete_row(self, expected: LeaseRow) -> None:
-        key = shard_key(expected.app_name, expected.stream_name, expected.shard_id)
-        self._write("delete_item", still(expected), to_row, Key=encode(key))
+        self._delete(expected, still(expected))
 
     # --- heartbeats -------------------------------------------------------------------------
 
     def read_heartbeats(self, app_name: str, stream_name: str) -> tuple[Heartbeat, ...]:
-        return tuple(map(to_heartbeat, self._query(space_of(app_name, stream_name), WORKER)))
+        return tuple(self._query(Heartbeat, space_of(app_name, stream_name), WORKER))
 
     def read_heartbeat(self, app_name: str, stream_name: str, worker: str) -> Heartbeat | None:
-        item = self._get(key_of(app_name, stream_name, WORKER + worker))
-        return to_heartbeat(item) if item else None
+        return self._get(Heartbeat, key_of(app_name, stream_name, WORKER + worker))
 
     def swap_heartbeat(self, new: Heartbeat, expected: Heartbeat | None) -> None:
-        condition = {"count": expected.count} if expected else None
-        self._put(heartbeat_item(new), condition, to_heartbeat)
+        self._put(new, {"count": expected.count} if expected else None)
 
     def delete_heartbeat(self, expected: Heartbeat) -> None:
-        key = key_of(expected.app_name, expected.stream_name, WORKER + expected.worker)
-        self._write("delete_item", {"count": expected.count}, to_heartbeat, Key=encode(key))
+        self._delete(expected, {"count": expected.count})
 
     # --- runs -------------------------------------------------------------------------------
 
     def write_run(self, run: Run) -> Run:
         try:
-            self._put(run_item(run), None, to_run)
+            self._put(run, None)
         except Conflict:
-            return self._update_run(
-                run.app_name, run.run_id, "ADD renewed :one SET workers = :workers",
-                {":one": 1, ":workers": run.workers},
-            )  # fmt: skip
+            update = "ADD renewed :one SET workers = :workers"
+            values = {":one": 1, ":workers": run.workers}
+            return self._update(Run, key_of_row(run), {"run_id": run.run_id}, update, values)
         return run
 
     def read_run(self, app_name: str, run_id: str) -> Run | None:
-        item = self._get(run_key(app_name, run_id))
-        return to_run(item) if item else None
+        return self._get(Run, run_key(app_name, run_id))
 
     def read_runs(self, app_name: str) -> tuple[Run, ...]:
-        return tuple(map(to_run, self._query(runs_of(app_name), RUN)))
+        return tuple(self._query(Run, runs_of(app_name), RUN))
 
     def stop_run(self, app_name: str, run_id: str) -> Run:
-        return self._update_run(app_name, run_id, "SET stopping = :true", {":true": True})
+        key, condition = run_key(app_name, run_id), {"run_id": run_id}
+        return self._update(Run, key, condition, "SET stopping = :true", {":true": True})
 
     def delete_run(self, run: Run) -> None:
-        self._call("delete_item", Key=encode(run_key(run.app_name, run.run_id)))
+        self._call("delete_item", Key=encode(key_of_row(run)))
 
     # --- parked keys ------------------------------------------------------------------------
 
     def park_key(self, parked: ParkedKey, owner: str) -> None:
-        put = {"Put": {"TableName": self._name, "Item": encode(parked_item(parked))}}
+        put = {"Put": {"TableName": self._name, "Item": encode(item_of(parked))}}
         self._with_lease(parked, owner, put)
 
     def read_parked_keys(
@@ -237,7 +213,7 @@ class DynamoLeaseTable:
     ) -> tuple[ParkedKey, ...]:
         """Read the parked keys of these shards: one query, since there are few."""
         space, wanted = space_of(app_name, stream_name), set(shard_ids)
-        rows = map(to_parked_key, self._query(space, PARKED, consistent=True))
+        rows = self._query(ParkedKey, space, PARKED, consistent=True)
         return tuple(row for row in rows if row.shard_id in wanted)
 
     def unpark_key(self, parked: ParkedKey, owner: str) -> None:
@@ -245,10 +221,10 @@ class DynamoLeaseTable:
         lease = self.read_rows(*space, ids).get(parked.shard_id)
         if lease is None or (lease.lease_owner, lease.epoch) != (owner, parked.epoch):
             raise Conflict(lease)
-        for row in map(to_parked_key, self._query(space_of(*space), PARKED, consistent=True)):
+        for row in self._query(ParkedKey, space_of(*space), PARKED, consistent=True):
             same = (row.key, row.letter_id) == (parked.key, parked.letter_id)
             if same and row.epoch <= parked.epoch:
-                delete = {"TableName": self._name, "Key": encode(parked_key(row))}
+                delete = {"TableName": self._name, "Key": encode(key_of_row(row))}
                 self._with_lease(parked, owner, {"Delete": delete})
 
     def close(self) -> None:
@@ -279,42 +255,53 @@ class DynamoLeaseTable:
 
     def _require_version(self) -> None:
         try:
-            self._put({**VERSION_KEY, "version": VERSION}, None, dict)
+            self._write("put_item", None, None, Item=encode({**VERSION_KEY, "version": VERSION}))
         except Conflict:
-            found = (self._get(VERSION_KEY) or {}).get("version")
+            found = (self._get_item(VERSION_KEY) or {}).get("version")
             if found != VERSION:
                 raise ConfigurationError(
                     f"the lease table {self._name!r} has version {found}, and this shardline works "
                     f"with version {VERSION}: use the release that made it, or another table"
                 ) from None
 
-    def _get(self, key: Item) -> Item | None:
+    def _get(self, kind: type[Row], key: Item) -> Row | None:
+        item = self._get_item(key)
+        return row_of(kind, item) if item else None
+
+    def _get_item(self, key: Item) -> Item | None:
         answer = self._call("get_item", Key=encode(key), ConsistentRead=True)
         return decode(answer["Item"]) if "Item" in answer else None
 
-    def _query(self, space: str, prefix: str, *, consistent: bool = False) -> Iterator[Item]:
+    def _query(
+        self, kind: type[Row], space: str, prefix: str, *, consistent: bool = False
+    ) -> Iterator[Row]:
         query = _under(space, prefix)
         while True:
             answer = self._call("query", **query, ConsistentRead=consistent)
-            yield from (decode(item) for item in answer["Items"])
+            yield from (row_of(kind, decode(item)) for item in answer["Items"])
             if "LastEvaluatedKey" not in answer:
                 return
             query["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
-    def _put(self, item: Item, condition: Item | None, read: Callable[[Item], Any]) -> None:
-        self._write("put_item", condition, read, Item=encode(item))
+    def _put(self, row: AnyRow, condition: Item | None) -> None:
+        self._write("put_item", type(row), condition, Item=encode(item_of(row)))
 
-    def _update_run(self, app_name: str, run_id: str, update: str, values: Item) -> Run:
+    def _delete(self, row: AnyRow, condition: Item | None) -> None:
+        self._write("delete_item", type(row), condition, Key=encode(key_of_row(row)))
+
+    def _update(
+        self, kind: type[Row], key: Item, condition: Item, update: str, values: Item
+    ) -> Row:
         answer = self._write(
             "update_item",
-            {"run_id": run_id},
-            to_run,
-            Key=encode(run_key(app_name, run_id)),
+            kind,
+            condition,
+            Key=encode(key),
             UpdateExpression=update,
             values=values,
             ReturnValues="ALL_NEW",
         )
-        return to_run(self._written(answer))
+        return row_of(kind, self._written(answer))
 
     def _with_lease(self, parked: ParkedKey, owner: str, action: Item) -> None:
         """Act on condition that the shard's lease is the owner's under an epoch, in one step."""
@@ -328,14 +315,13 @@ class DynamoLeaseTable:
         try:
             self._call("transact_write_items", TransactItems=[{"ConditionCheck": check}, action])
         except self._client.exceptions.TransactionCanceledException:
-            item = self._get(key)
-            raise Conflict(to_row(item) if item else None) from None
+            raise Conflict(self._get(LeaseRow, key)) from None
 
     def _write(
         self,
         operation: str,
+        kind: type[Any] | None,
         condition: Item | None,
-        read: Callable[[Item], Any],
         values: Item | None = None,
         **parameters: Any,
     ) -> dict[str, Any]:
@@ -360,7 +346,7 @@ class DynamoLeaseTable:
             )
         except self._client.exceptions.ConditionalCheckFailedException as error:
             stored = error.response.get("Item")
-            raise Conflict(read(decode(stored)) if stored else None) from None
+            raise Conflict(row_of(kind, decode(stored)) if kind and stored else None) from None
 
     def _written(self, answer: dict[str, Any]) -> Item:
         """Return the item that an update left, as its answer has it."""
@@ -403,6 +389,10 @@ class DynamoLeaseTable:
         where = f"the lease table {self.address}"
         failure = read_failure(error, where, self._client.meta.endpoint_url)
         return TableUnavailable(str(failure.error)) if failure.passing else failure.error
+
+
+def _same_stream(header: Header) -> Item:
+    return {"stream_created_at": header.stream_created_at.isoformat()}
 
 
 def _under(space: str, prefix: str) -> dict[str, Any]:

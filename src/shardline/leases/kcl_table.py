@@ -138,7 +138,7 @@ def _row(
     described: StreamDescription,
 ) -> LeaseRow:
     if described.service_time is None:
-        raise ConfigurationError("the service did not tell its time: try again")
+        raise ConfigurationError("the answer of the service has no time: try again")
     now, retention = described.service_time, timedelta(seconds=described.retention_seconds)
     if isinstance(position, After):
         as_of = later_as_of(known_at=now, retention=retention)

@@ -21,7 +21,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from shardline.core.checkpoints import position_from_text, position_to_text
 from shardline.core.leasing.parked_keys import ParkedKey
 from shardline.core.leasing.rows import Header, Heartbeat, LeaseRow
 from shardline.core.leasing.runs import Run
@@ -29,7 +28,7 @@ from shardline.errors import ShardlineError
 
 __all__ = [
     "Conflict", "Header", "Heartbeat", "LeaseRow", "LeaseTable", "ParkedKey", "RowPage", "Run",
-    "TableUnavailable", "position_from_text", "position_to_text",
+    "TableUnavailable",
 ]  # fmt: skip
 
 

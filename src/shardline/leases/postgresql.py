@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL that never wait for ever, whatever the server or the network does.
+"""Connections to PostgreSQL with a limit on every wait, whatever the server or the network does.
 
 A server or a proxy that stops while its machine lives still acknowledges what it is sent, so that
 no option of TCP and no time-out of the server helps: the client itself counts the time.

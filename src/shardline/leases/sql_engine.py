@@ -1,4 +1,4 @@
-"""Connections to SQLite and PostgreSQL: nothing waits for ever, and no password is shown."""
+"""Connections to SQLite and PostgreSQL: every wait has a limit, and no password is shown."""
 
 from __future__ import annotations
 

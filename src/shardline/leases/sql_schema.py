@@ -1,11 +1,9 @@
-"""The SQL tables of lease rows, how each row is kept in them, and how older ones are extended."""
+"""The SQL tables of lease rows, how a row is stored in them, and how older ones are extended."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import fields
-from datetime import datetime
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -13,8 +11,7 @@ import sqlalchemy as sa
 from shardline.core.leasing.parked_keys import ParkedKey
 from shardline.core.leasing.rows import Header, Heartbeat, LeaseRow
 from shardline.core.leasing.runs import Run
-from shardline.leases.port import position_from_text, position_to_text
-from shardline.leases.stored_rows import checked, damage_named
+from shardline.leases.stored_rows import AnyRow, values_of
 
 VERSION: Final = 1
 """Columns are added under the same version: an older release reads what it knows."""
@@ -98,6 +95,13 @@ PARKED_KEYS: Final = sa.Table(
 VERSIONS: Final = sa.Table(
     "shardline_version", SCHEMA, sa.Column("version", sa.Integer, primary_key=True)
 )
+TABLES: Final[dict[type, sa.Table]] = {
+    LeaseRow: LEASES,
+    Heartbeat: HEARTBEATS,
+    Header: HEADERS,
+    Run: RUNS,
+    ParkedKey: PARKED_KEYS,
+}
 
 
 def create_missing(connection: sa.Connection) -> bool:
@@ -117,84 +121,9 @@ def _missing_columns(connection: sa.Connection) -> Iterator[tuple[sa.Table, sa.C
         yield from ((table, column) for column in table.columns if column.name not in found)
 
 
-# --- rows as values, and back -------------------------------------------------------------------
-
-
-def row_values(row: LeaseRow) -> dict[str, Any]:
-    """Return a lease row as columns."""
-    return plain_values(row) | {
-        "stream_created_at": row.stream_created_at.isoformat(),
-        "parents": json.dumps(row.parents),
-        "checkpoint": position_to_text(row.checkpoint),
-        "as_of": row.as_of and row.as_of.isoformat(),
-        "unlisted_since": row.unlisted_since and row.unlisted_since.isoformat(),
+def columns_of(row: AnyRow) -> dict[str, Any]:
+    """Return a row as columns."""
+    return {
+        name: json.dumps(value) if isinstance(value, list) else value
+        for name, value in values_of(row).items()
     }
-
-
-@damage_named("lease row")
-def to_row(stored: sa.RowMapping) -> LeaseRow:
-    """Return a lease row from its columns."""
-    times = {name: stored[name] for name in ("stream_created_at", "as_of", "unlisted_since")}
-    values = (
-        dict(stored)
-        | {name: text and datetime.fromisoformat(text) for name, text in times.items()}
-        | {
-            "parents": tuple(json.loads(stored["parents"])),
-            "checkpoint": position_from_text(stored["checkpoint"]),
-        }
-    )
-    return checked(LeaseRow(**values))
-
-
-def heartbeat_values(beat: Heartbeat) -> dict[str, Any]:
-    """Return a heartbeat as columns."""
-    return plain_values(beat) | {"asks": json.dumps(beat.asks)}
-
-
-@damage_named("heartbeat")
-def to_heartbeat(stored: sa.RowMapping) -> Heartbeat:
-    """Return a heartbeat from its columns."""
-    return checked(Heartbeat(**(dict(stored) | {"asks": tuple(json.loads(stored["asks"]))})))
-
-
-def header_values(header: Header) -> dict[str, Any]:
-    """Return a header row as columns."""
-    return plain_values(header) | {
-        "stream_created_at": header.stream_created_at.isoformat(),
-        "start": position_to_text(header.start),
-        "began_at": header.began_at and header.began_at.isoformat(),
-    }
-
-
-@damage_named("header row")
-def to_header(stored: sa.RowMapping) -> Header:
-    """Return a header row from its columns."""
-    values = dict(stored) | {
-        "stream_created_at": datetime.fromisoformat(stored["stream_created_at"]),
-        "start": position_from_text(stored["start"]),
-        "began_at": stored["began_at"] and datetime.fromisoformat(stored["began_at"]),
-    }
-    return checked(Header(**values))
-
-
-def run_values(run: Run) -> dict[str, Any]:
-    """Return the row of a run as columns."""
-    return plain_values(run) | {"created_at": run.created_at.isoformat()}
-
-
-@damage_named("row of a run")
-def to_run(stored: sa.RowMapping) -> Run:
-    """Return the row of a run from its columns."""
-    created_at = datetime.fromisoformat(stored["created_at"])
-    return checked(Run(**(dict(stored) | {"created_at": created_at})))
-
-
-@damage_named("parked key")
-def to_parked_key(stored: sa.RowMapping) -> ParkedKey:
-    """Return a parked key from its columns."""
-    return checked(ParkedKey(**stored))
-
-
-def plain_values(value: LeaseRow | Heartbeat | Header | Run | ParkedKey) -> dict[str, Any]:
-    """Return the fields of a row by name."""
-    return {field.name: getattr(value, field.name) for field in fields(value)}

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
-import socket
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -32,6 +30,7 @@ from shardline.local.server import MAX_REQUEST_BYTES, Server, drop_content_type
 from shardline.local.settings import REGION, Settings
 from shardline.local.whole_answers import repeat_cut_answers
 from shardline.services.access import is_loopback
+from shardline.services.listening import listen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -92,7 +91,8 @@ class Service:
             "dynamodb": self.dynamodb,
             "tables": DynamoDBBackend(self.database),
         }
-        self._socket = _bind(host, port)
+        remedy = "check the host, or pass another port (0 is any free one)"
+        self._socket = listen(host, port, remedy, _BACKLOG)
         if not is_loopback(host):
             _logger.warning(
                 "listening on %s, which is not loopback: every client that can reach the port has "
@@ -230,17 +230,3 @@ def _application(
     # AWS does not look at the path.
     application.router.add_route("*", "/{path:.*}", server.answer)
     return application
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    """Return a listening socket, or raise a one-line `ConfigurationError`."""
-    try:
-        return socket.create_server((host, port), backlog=_BACKLOG)
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise ConfigurationError(
-                f"port {port} of {host} is in use: pass another port, or 0 for a free one"
-            ) from None
-        raise ConfigurationError(
-            f"cannot listen on {host}:{port} ({error.strerror or error}): check host and port"
-        ) from None

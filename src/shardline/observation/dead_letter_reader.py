@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -81,11 +81,7 @@ class _LettersInFolder:
 
     def read_all(self) -> Assembly:
         """Read all files."""
-        assembly = Assembly()
-        for path in self._files():
-            for line in lines_in(path):
-                assembly.add(line)
-        return assembly
+        return _assembled(line for path in self._files() for line in lines_in(path))
 
     def close(self) -> None:
         """No-op: no file stays open."""
@@ -98,10 +94,8 @@ class _LettersInFolder:
         version = (status.st_mtime_ns, status.st_size)
         known = self._ends.get(path)
         if known is None or known[0] != version:
-            assembly = Assembly(SHOWN)
-            for line in _last_lines(path):
-                assembly.add(line)
-            known = self._ends[path] = (version, assembly.newest())
+            newest = _assembled(_last_lines(path), SHOWN).newest()
+            known = self._ends[path] = (version, newest)
         return known[1]
 
 
@@ -165,20 +159,15 @@ class _LettersInTable:
     def newest(self) -> tuple[DeadLetter, ...]:
         """Scan one page, unless that was done a moment ago."""
         if self._clock() >= self._scan_at:
-            assembly = Assembly()
-            for line in self._lines(next(self._pages(Limit=SHOWN))):
-                assembly.add(line)
-            self._found = tuple(map(_shown, assembly.letters()[:SHOWN]))
+            found = _assembled(self._lines(next(self._pages(Limit=SHOWN))))
+            self._found = tuple(map(_shown, found.letters()[:SHOWN]))
             self._scan_at = self._clock() + _SCAN_SECONDS
         return self._found
 
     def read_all(self) -> Assembly:
         """Scan the whole table."""
-        assembly = Assembly()
-        for page in self._pages(ConsistentRead=True):
-            for line in self._lines(page):
-                assembly.add(line)
-        return assembly
+        pages = self._pages(ConsistentRead=True)
+        return _assembled(line for page in pages for line in self._lines(page))
 
     def close(self) -> None:
         """Close the connections."""
@@ -196,6 +185,13 @@ class _LettersInTable:
     def _lines(page: dict[str, Any]) -> Iterator[bytes]:
         for item in page["Items"]:
             yield item.get("letter", {}).get("S", "").encode()
+
+
+def _assembled(lines: Iterable[bytes], most: int | None = None) -> Assembly:
+    assembly = Assembly(most)
+    for line in lines:
+        assembly.add(line)
+    return assembly
 
 
 def _last_lines(path: Path) -> list[bytes]:

@@ -1,9 +1,9 @@
 """A deadline for each whole answer: botocore's read time-out is one for each piece of it.
 
-A server that sends a byte now and then would keep a caller for ever. Here the time-out of a socket
-shrinks while an answer is read, so that headers and body together take no longer than the client's
-read time-out, nor than the time that the caller has left (`time_left`). Where not one byte comes
-for `SILENCE_SECONDS`, nothing more is waited for: an answer that was lost never comes.
+A server that sends a byte now and then would block a caller without end. Here the time-out of a
+socket shrinks while an answer is read, so that headers and body together take no longer than the
+client's read time-out, nor than the time that the caller has left (`time_left`). Where not one byte
+comes for `SILENCE_SECONDS`, nothing more is waited for: an answer that was lost never comes.
 
 What is not covered is the resolution of a host name, which has time-outs of its own.
 """

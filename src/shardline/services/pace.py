@@ -115,15 +115,15 @@ class ShardPace:
         return max(0, int(spent))
 
     def deduct(self, now: float, size_bytes: int) -> None:
-        """Record what another reader has read just now, that told us so."""
+        """Count bytes that another reader has just read, and reported here."""
         self._refill(now)
         self._bytes_level -= size_bytes
 
     def refused(self, now: float) -> None:
-        """Record that a read was refused: somebody else reads the shard too, or did so just now.
+        """Record that a read was refused: another reader uses the shard, or did so just now.
 
-        One page that is refused, however often, shows a debt that somebody left: whoever had the
-        shard before, or the planner of a query. Who reads on makes another page be refused.
+        If one page is refused, however often, an earlier reader has left a debt: the previous owner
+        of the shard, or the planner of a query. A reader that goes on has another page refused.
         """
         self._refusals += 1
         if self._refusals == 1 and self._started:

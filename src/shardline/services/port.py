@@ -112,4 +112,4 @@ class ShardReader(Protocol):
         """Read the next page, which may be empty."""
 
     def close(self) -> None:
-        """Give up what the service holds for this reader. The connections stay."""
+        """End the subscription of this reader, if it has one. The connections stay open."""

@@ -1,7 +1,7 @@
 """Work written as steps: a generator yields each call that it needs, and each pause.
 
-Whoever runs the steps makes the calls. A thread makes them at once (`run`); a simulator makes,
-delays, repeats or loses them as its seed says. The code that decides is the same in both.
+The code that runs the steps makes the calls. A thread makes them at once (`run`); a simulator
+makes, delays, repeats or loses them as its seed says. The code that decides is the same in both.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Call = Callable[[], Any]
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Wait for this long, or until somebody wakes whoever runs the steps."""
+    """Wait for this long, or until the code that runs the steps is woken."""
 
     seconds: float
 

@@ -126,7 +126,7 @@ class StreamMerger:
         self._collect(asked)
 
     def close(self) -> None:
-        """Give up what the service holds for readers; a read under way ends by itself."""
+        """End the subscriptions of the readers; a read under way ends by itself."""
         for buffer in self._buffers.values():
             if buffer.pending is None or buffer.pending.done():
                 buffer.close()

@@ -106,7 +106,7 @@ class ShardBuffer:
         """Everything that arrived before this service time has been read; None if not known."""
         self._at_tip = False
         self._near_tip_at = now if place.position == LATEST else None
-        """When the shard last had nothing more to give, as far as one can tell."""
+        """When the shard last had nothing more to give, as far as the service shows it."""
         self._service = service
         self._retention = retention
         self._settings = settings
@@ -231,7 +231,7 @@ class ShardBuffer:
         self._go_to(position)
 
     def close(self) -> None:
-        """Give up what the service holds for this shard's reader."""
+        """End the subscription of this shard's reader, if it has one."""
         self._reader.close()
 
     def take(self, count: int) -> list[Any]:
@@ -311,7 +311,7 @@ class ShardBuffer:
         )
 
     def _is_at_tip(self, page: FetchedPage, now: float) -> bool:
-        """Return true if the shard has nothing more to give now, as far as one can tell."""
+        """Return true if the shard has nothing more to give now, as far as the service shows it."""
         if page.at_tip is not None or page.ended:
             return bool(page.at_tip)
         if len(page.records) >= _FULL_PAGE:

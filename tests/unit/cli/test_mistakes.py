@@ -26,12 +26,13 @@ LEASED = "--app billing --lease-table {table}"
 MISTAKES: list[tuple[str, int, str]] = [
     # a command or an option that there is not
     ("shard kinesis://orders", USAGE, "No such command 'shard'. Did you mean 'shards'"),
+    ("dashbord", USAGE, "Did you mean 'dashboard'? See"),
     ("shards kinesis://orders --jsno", USAGE, "--json"),
     ("shards", USAGE, "Missing argument 'STREAM'"),
     ("dashboard", USAGE, "Missing option '--stream'"),
-    ("tail kinesis://orders --format xml", USAGE, "'xml' is not one of 'pretty', 'json', 'raw'"),
-    ("tail kinesis://orders --max 0", USAGE, "--max"),
-    ("tail kinesis://orders --max many", USAGE, "--max"),
+    ("tail kinesis://orders --format xml", USAGE, "': 'xml' is not one of 'pretty', 'json', 'raw'"),
+    ("tail kinesis://orders --max 0", USAGE, "--max': it must be greater"),
+    ("tail kinesis://orders --max many", USAGE, "--max': write a whole number"),
     # an address that is none
     ("shards orders", USAGE, "write kinesis://orders or dynamodb://orders"),
     ("tail kinesys://orders", USAGE, "write kinesis://orders"),
@@ -83,6 +84,7 @@ MISTAKES: list[tuple[str, int, str]] = [
     ),
     # the embedded service
     ("local --port {taken}", USAGE, "pass another port"),
+    ("local --port 0 --host 192.0.2.1", USAGE, "check the host"),
     ("local --stream orders:many", USAGE, "write NAME:SHARDS"),
     ("local --file /nowhere/at/all", USAGE, "check path and permissions"),
     ("local --prot 1", USAGE, "--port"),
@@ -90,6 +92,10 @@ MISTAKES: list[tuple[str, int, str]] = [
     ("run", USAGE, "Missing argument 'MODULE:CONSUMER'"),
     ("run consumers:Good", USAGE, "Missing option '--stream'"),
     ("run consumers:Good --stream kinesis://orders {endpoint}", USAGE, "--app …"),
+    ("run consumers:Good --app= --stream kinesis://orders {endpoint}", USAGE, "--app …"),
+    ("copy kinesis://orders kinesis://no {endpoint}", SERVICE, "kinesis://no: not found"),
+    ("copy kinesis://orders kinesis://orders {endpoint}", USAGE, "copied into itself"),
+    ("copy kinesis://orders orders {endpoint}", USAGE, "kinesis://NAME"),
     ("run consumers {worker}", USAGE, "write MODULE:CONSUMER"),
     ("run consumer:Good {worker}", USAGE, "there is no consumer in this folder"),
     ("run consumers:God {worker}", USAGE, "did you mean Good or Picky?"),
@@ -110,7 +116,7 @@ MISTAKES: list[tuple[str, int, str]] = [
     (
         "run consumers:Good {worker} --lease-table sqlite:////nowhere/a.db",
         SERVICE,
-        "unable to open",
+        "does its folder exist",
     ),
     ("run consumers:Good {worker} --lease-seconds 1", USAGE, "--lease-seconds"),
     ("run consumers:Good {worker} --metrics-port {taken}", USAGE, "another --metrics-port"),

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from shardline.core.leasing.holdings import AT_WORK
 from shardline.core.leasing.times import LeaseTimes
 from shardline.core.positions import After
 from shardline.core.shards import HashRange, SequenceNumber, Shard
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from shardline.core.leasing.holdings import Held
     from shardline.core.leasing.rows import LeaseRow
+    from shardline.core.leasing.state import LeaseState
 
 BIRTH = datetime(2026, 1, 1, tzinfo=UTC)
 SPACE = ("app", "orders")
@@ -138,7 +140,7 @@ class Stage:
         while True:
             for worker in self.workers:
                 worker.tick()
-                worker.state.validate()
+                require_consistent(worker.state)
                 for shard_id, lease in worker.held().items():
                     if lease.finishing:
                         worker.finish(shard_id, lease.epoch)
@@ -167,3 +169,22 @@ def whole_ring(parts: int) -> tuple[Shard, ...]:
     return tuple(
         Shard(f"s{i}", hash_range=HashRange(i * step, (i + 1) * step - 1)) for i in range(parts)
     )
+
+
+def require_consistent(state: LeaseState) -> None:
+    """Raise AssertionError if what a worker knows contradicts itself."""
+    ledger = state.ledger
+    indexed = {i: owner for owner, ids in ledger.owned.items() for i in ids}
+    unfinished = {i: r.lease_owner for i, r in ledger.rows.items() if not r.completed}
+    created_at = ledger.header.stream_created_at if ledger.header else None
+    at_work = {i for i, h in state.holdings.by_shard.items() if h.stage in AT_WORK}
+    checks = {
+        "the index of owners differs from the rows": indexed == unfinished,
+        "completed, but not by its row": ledger.completed == ledger.rows.keys() - unfinished.keys(),
+        "a completed shard is leasable": not ledger.leasable & ledger.completed,
+        "rows of another stream are mixed in": {r.stream_created_at for r in ledger.rows.values()}
+        <= {created_at},
+        "promises what it does not work on": state._handovers.giving.keys() <= at_work,
+    }
+    problems = [problem for problem, holds in checks.items() if not holds]
+    assert not problems, f"{state.owner}: {problems}\n{state.log.lines()}"

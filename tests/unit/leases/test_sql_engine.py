@@ -69,7 +69,6 @@ def test_what_a_driver_says_is_repeated_without_the_password(address: str) -> No
     [
         ("sqlite:///leases.db", True),
         ("sqlite+pysqlite:///leases.db", True),
-        ("memory://", True),
         ("postgresql://host/db", False),
         ("dynamodb://leases", False),
     ],

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from shardline.core.checkpoints import damage_named
 from shardline.errors import InvalidPosition
-from shardline.leases.stored_rows import checked, damage_named
+from shardline.leases.stored_rows import checked
 from tests.property.document_cases import BEAT, HEADER, PARKED, ROW, RUN
 
 WRONG: tuple[Any, ...] = (object(), b"", 1.5)

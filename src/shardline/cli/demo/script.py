@@ -64,15 +64,15 @@ class Demo:
         self._workers: list[Worker] = []
         self._resharded = 0
         self._fail_over_seconds: float | None = None
-        self._say(f"a Kinesis of our own at {self._service.endpoint_url}, 4 shards")
-        self._say(f"all of this as a page: {self.page_url}")
+        self._note(f"a Kinesis of our own at {self._service.endpoint_url}, 4 shards")
+        self._note(f"all of this as a page: {self.page_url}")
 
     def run(self, rng: "random.Random") -> "Outcome":
         """Run the whole demo and return its outcome."""
         from shardline.cli.demo.outcome import Outcome
 
         victim, survivor = self._start("ada"), self._start("grace")
-        self._say("two Spark workers start: ada and grace")
+        self._note("two Spark workers start: ada and grace")
         self._until(lambda: bool(self._watch.snapshot().workers), "starting Spark")
         # Few at first: while Spark warms up, a machine with two cores has enough to do.
         few, many = self._keys // 10, self._keys
@@ -80,7 +80,7 @@ class Demo:
         self._until(lambda: bool(victim.log.lines and survivor.log.lines), "starting Spark")
         self._write([f"key-{n}" for n in range(few, many)], writers=4, pause_seconds=0.005)
         self._picture.workers.update(ada="reads", grace="reads")
-        self._say("both workers read")
+        self._note("both workers read")
         self._next_step()
         self._hang(survivor)
         for _ in range(self._reshards // 2):
@@ -93,7 +93,7 @@ class Demo:
         self._next_step()
         for traffic in self._traffic:
             traffic.stop()
-        self._say(f"the writers stop after {self._written:,} events")
+        self._note(f"the writers stop after {self._written:,} events")
         self._until(lambda: self._counts.total >= self._written, "catching up")
         self._next_step()
         clean_stop_seconds = self._stop(survivor)
@@ -122,7 +122,7 @@ class Demo:
         self._cleaning.callback(traffic.end)
         self._traffic.append(traffic)
         who = "1 writer puts" if writers == 1 else f"{writers} writers put"
-        self._say(f"{who} numbered events under {len(keys)} keys")
+        self._note(f"{who} numbered events under {len(keys)} keys")
 
     def _start(self, name: str) -> "Worker":
         from shardline.cli.demo.workers import Worker
@@ -163,7 +163,7 @@ class Demo:
         hang_file = self._folder / "hang"
         hang_file.write_text(hung)
         hung_at = time.time()
-        self._say(f"the consumer of {shard_list([hung])} hangs")
+        self._note(f"the consumer of {shard_list([hung])} hangs")
 
         def others_read_on() -> bool:
             shards = self._watch.snapshot().shards
@@ -173,7 +173,7 @@ class Demo:
 
         self._until(others_read_on, "reading on beside a shard that hangs")
         hang_file.unlink()
-        self._say("every other shard was read on meanwhile; it goes on, too")
+        self._note("every other shard was read on meanwhile; it goes on, too")
 
     def _kill(self, victim: "Worker", survivor: "Worker") -> None:
         def held_by_it() -> set[str]:
@@ -185,23 +185,23 @@ class Demo:
         victim.kill()
         killed_at, began = time.time(), time.monotonic()
         self._picture.workers["ada"] = "killed"
-        self._say(f"kill -9 of ada, which holds {shard_list(sorted(held))}")
+        self._note(f"kill -9 of ada, which holds {shard_list(sorted(held))}")
 
         def taken_over() -> bool:
             return any(line.shard_id in held and line.at > killed_at for line in survivor.log.lines)
 
         self._until(taken_over, "failing over")
         self._fail_over_seconds = time.monotonic() - began
-        self._say(f"grace reads on with ada's shards after {self._fail_over_seconds:.1f} s")
+        self._note(f"grace reads on with ada's shards after {self._fail_over_seconds:.1f} s")
 
     def _stop(self, worker: "Worker") -> float:
         began = time.monotonic()
-        self._say(f"SIGTERM to {worker.name}, as a deployment sends it")
+        self._note(f"SIGTERM to {worker.name}, as a deployment sends it")
         worker.ask_to_stop()
         worker.wait(60)
         seconds = time.monotonic() - began
         self._picture.workers[worker.name] = "stopped"
-        self._say(f"{worker.name} {worker.last_line().removesuffix(', nothing to repeat')}")
+        self._note(f"{worker.name} {worker.last_line().removesuffix(', nothing to repeat')}")
         return seconds
 
     def _until(self, done: "Callable[[], bool]", doing: str) -> None:
@@ -216,7 +216,7 @@ class Demo:
             if time.monotonic() > deadline:
                 raise ShardlineError(f"{doing} took longer than {_PATIENCE_SECONDS:.0f} s")
 
-    def _say(self, text: str) -> None:
+    def _note(self, text: str) -> None:
         """Add a line to the events that the page and the terminal show."""
         self._watch.note(text)
         self._draw()

@@ -73,16 +73,8 @@ class Worker:
                 consumer,
                 *("--stream", stream, "--app", "demo", "--name", name),
                 *("--lease-table", lease_table, "--endpoint-url", endpoint_url),
-                *(
-                    "--master",
-                    "local[1]",
-                    "--tasks",
-                    "1",
-                    "--lease-seconds",
-                    "5",
-                    "--status-seconds",
-                    "2",
-                ),
+                *("--master", "local[1]", "--tasks", "1"),
+                *("--lease-seconds", "5", "--status-seconds", "2"),
                 *more,
             ],
             env=os.environ

@@ -20,14 +20,11 @@ from shardline.errors import ConfigurationError, InvalidPosition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from contextlib import AbstractContextManager
 
     from rich.console import Console
 
     from shardline.core.positions import Position
-    from shardline.leases.port import LeaseTable
     from shardline.observation.snapshot import ShardView, WorkerView
-    from shardline.services.access import Access
 
 AppName = Annotated[str, typer.Option("--app", help="The application whose leases these are.")]
 TableAddress = Annotated[
@@ -65,6 +62,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show the owner, epoch, checkpoint and lag of each shard."""
+    from shardline.cli.leases.tables import open_lease_table
     from shardline.cli.output import print_json, wide_console
     from shardline.observation.observation import observe
     from shardline.observation.views import shard_views, worker_views
@@ -74,7 +72,7 @@ def show(
     access = Access(region=region, endpoint_url=endpoint_url, profile=profile)
     with (
         closing(connect(stream, access)) as service,
-        open_table_of(app, lease_table, access, lease_endpoint_url) as table,
+        open_lease_table(app, lease_table, access, lease_endpoint_url) as table,
     ):
         observation = observe(service, stream, time.time(), table, app)
     views = [view for view in shard_views(observation) if view.epoch is not None]
@@ -108,11 +106,12 @@ def release(
     it is delivered again.
     """
     from shardline.cli.leases.changes import apply_changes, select_rows
+    from shardline.cli.leases.tables import open_lease_table
     from shardline.core.leasing.rows import released_by_hand
     from shardline.services.access import Access
 
     access = Access(region=region, profile=profile)
-    with open_table_of(app, lease_table, access, lease_endpoint_url) as table:
+    with open_lease_table(app, lease_table, access, lease_endpoint_url) as table:
         selected = select_rows(table, app, stream, shards, everything)
         rows = [row for row in selected if row.lease_owner or row.halted]
         lines = [
@@ -155,12 +154,13 @@ def reset(
         select_rows,
         with_checkpoint,
     )
+    from shardline.cli.leases.tables import open_lease_table
     from shardline.observation.views import position_text
     from shardline.services.access import Access
 
     position = parse_lasting_position(to)
     access = Access(region=region, endpoint_url=endpoint_url, profile=profile)
-    with open_table_of(app, lease_table, access, lease_endpoint_url) as table:
+    with open_lease_table(app, lease_table, access, lease_endpoint_url) as table:
         selected = list(select_rows(table, app, stream, shards, everything))
         if not force:
             require_no_workers(table, selected)
@@ -181,18 +181,6 @@ def reset(
             as_json=as_json,
             left_alone=gone,
         )
-
-
-def open_table_of(
-    app: str,
-    address: str,
-    access: "Access",
-    endpoint_url: str | None,
-) -> "AbstractContextManager[LeaseTable]":
-    """Open the lease table of an app, as the options name it."""
-    from shardline.cli.leases.tables import open_lease_table
-
-    return open_lease_table(app, address, access, endpoint_url)  # type: ignore[return-value]
 
 
 def parse_lasting_position(text: str) -> "Position":

@@ -14,7 +14,6 @@ from shardline.cli.leases.command import (
     DryRun,
     TableAddress,
     Yes,
-    open_table_of,
     parse_lasting_position,
 )
 from shardline.cli.options import (
@@ -49,11 +48,12 @@ def export_leases(
     Stop its workers first: what they process after the export is delivered again.
     """
     from shardline.cli.leases.changes import require_no_workers, select_rows
+    from shardline.cli.leases.tables import open_lease_table
     from shardline.core.leasing.lease_document import to_document
     from shardline.services.access import Access
 
     access = Access(region=region, profile=profile)
-    with open_table_of(app, lease_table, access, lease_endpoint_url) as table:
+    with open_lease_table(app, lease_table, access, lease_endpoint_url) as table:
         rows = list(select_rows(table, app, stream, None, everything=True))
         if not force:
             require_no_workers(table, rows)
@@ -169,11 +169,11 @@ def _of_kcl(
         raise ConfigurationError(
             f"the leases in {table_name!r} are being renewed: stop every worker of the KCL first"
         )
-    homeless = without_place(leases)
-    if homeless and start is None:
+    unstarted = without_place(leases)
+    if unstarted and start is None:
         raise ConfigurationError(
-            f"the KCL has processed nothing in {homeless[0]} ({len(homeless)} shards in all): "
-            "say where to begin there, with --start TIME or --start trim_horizon"
+            f"the KCL has processed nothing in {unstarted[0]} ({len(unstarted)} shards in all): "
+            "pass where to begin there: --start TIME or --start trim_horizon"
         )
     described = service.describe()
     header = Header(

@@ -107,8 +107,6 @@ def redrive(
     access = Access(region=region, endpoint_url=endpoint_url, profile=profile)
     loaded = load_consumer(consumer)
     with open_lease_table(app, lease_table, access, lease_endpoint_url) as table:
-        if table is None:
-            raise ConfigurationError("redrive needs --app and --lease-table")
         plan = RedrivePlan(place, access, stream, app, table, frozenset(keys) if keys else None)
         plan.print_out(dry_run=dry_run, as_json=as_json)
         if dry_run or plan.empty:

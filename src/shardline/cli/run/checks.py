@@ -1,7 +1,5 @@
 """What must be right before Spark is started for a consumer, checked in a second."""
 
-import os
-import socket
 from contextlib import closing
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -18,13 +16,9 @@ def require_metrics(port: int | None) -> None:
         return
     if find_spec("prometheus_client") is None:
         raise ConfigurationError("--metrics-port needs: pip install 'shardline[metrics]'")
-    try:
-        socket.create_server(("127.0.0.1", port)).close()
-    except OSError as error:
-        raise ConfigurationError(
-            f"port {port} of 127.0.0.1 cannot be had ({os.strerror(error.errno or 0)}): "
-            "pass another --metrics-port"
-        ) from None
+    from shardline.services.listening import listen
+
+    listen("127.0.0.1", port, "pass another --metrics-port").close()
 
 
 def require_stream(source: "StreamSource") -> None:

@@ -11,7 +11,7 @@ import typer
 from shardline.cli.options import EndpointUrl, LeaseEndpointUrl, Profile, Region
 from shardline.cli.program import ExitCode
 from shardline.cli.run.consumer import import_from_here, load_consumer
-from shardline.cli.run.report import SPARK_DIED, Report, is_spark_gone
+from shardline.cli.run.report import SPARK_DIED, Report, first_line, is_spark_gone
 from shardline.cli.run.signals import Signals, before_leaving, leave_at_once
 from shardline.errors import ConfigurationError, ShardlineError
 
@@ -205,10 +205,17 @@ def _start_in_spark(job: "Job", tasks: int | None, master: str) -> "RunningConsu
 
     temporary = TemporaryFiles()
     before_leaving(temporary.delete)
+    settings = _settings(temporary.java_options())
     with temporary.for_python():
-        spark = session(
-            f"shardline {job.app}", master=master, **_settings(temporary.java_options())
-        )
+        try:
+            spark = session(f"shardline {job.app}", master=master, **settings)
+        except Exception as error:
+            if isinstance(error, ShardlineError) or is_spark_gone(error):
+                raise
+            raise ConfigurationError(
+                f"Spark did not start at {master} ({first_line(error)}): check --master; "
+                "`shardline --debug run …` shows Spark's log"
+            ) from error
     return start_workers(spark, job, tasks)
 
 
@@ -241,13 +248,13 @@ def _follow(
     grace_seconds: float,
 ) -> ExitCode:
     """Print what is going on until the run ends, by itself or by a signal."""
-    told = threading.Event()
+    ended = threading.Event()
     # In a thread of its own: a stop does not wait for a table that does not answer.
-    arguments = (running, report, status_seconds, told)
-    threading.Thread(target=_tell, args=arguments, name="status", daemon=True).start()
+    arguments = (running, report, status_seconds, ended)
+    threading.Thread(target=_print_status, args=arguments, name="status", daemon=True).start()
     while running.running and not signals.stopping.wait(_POLL_SECONDS):
         pass
-    told.set()
+    ended.set()
     asked = signals.stopping.is_set()
     began = time.monotonic()
     stopped = running.stop(grace_seconds, signals.leaving)
@@ -258,18 +265,18 @@ def _follow(
     return ExitCode.OK if asked else ExitCode.FAILED
 
 
-def _tell(
-    running: "RunningConsumer", report: Report, status_seconds: float, told: threading.Event
+def _print_status(
+    running: "RunningConsumer", report: Report, status_seconds: float, ended: threading.Event
 ) -> None:
-    """Print a line now and then, until all is told."""
-    while not told.wait(status_seconds):
+    """Print the status every few seconds, until the run ends."""
+    while not ended.wait(status_seconds):
         try:
             figures = running.figures()
         except ShardlineError as error:  # the workers wait for the table too
-            if not told.is_set():
+            if not ended.is_set():
                 report.no_status(str(error))
         else:
-            if not told.is_set():
+            if not ended.is_set():
                 report.status(figures)
 
 

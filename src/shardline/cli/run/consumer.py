@@ -1,4 +1,4 @@
-"""From MODULE:CONSUMER to a consumer, or to one line that says why not."""
+"""Loads the consumer that MODULE:CONSUMER names, or raises one line that says why not."""
 
 import importlib
 import sys
@@ -28,7 +28,7 @@ def load_consumer(text: str) -> "ShardConsumer":
     module = _import(text, module_name)
     found: Any = getattr(module, attribute, None)
     if found is None:
-        raise ConfigurationError(f"{text!r}: {module_name} has no {attribute}{_offer(module)}")
+        raise ConfigurationError(f"{text!r}: {module_name} has no {attribute}{_suggestion(module)}")
     from shardline.consumer.consumer import ShardConsumer
 
     if isinstance(found, type) and issubclass(found, ShardConsumer):
@@ -36,8 +36,8 @@ def load_consumer(text: str) -> "ShardConsumer":
             found = found()
         except Exception as error:
             raise ConfigurationError(
-                f"{text!r} cannot be made without arguments ({_said(error)}): name an instance of "
-                "it that the module has"
+                f"{text!r} cannot be made without arguments ({_text_of(error)}): name an instance "
+                "of it that the module has"
             ) from error
     if not isinstance(found, ShardConsumer):
         raise ConfigurationError(f"{text!r} is not a shardline.ShardConsumer: subclass that")
@@ -57,16 +57,16 @@ def _import(text: str, module_name: str) -> ModuleType:
         ) from error
     except Exception as error:
         raise ConfigurationError(
-            f"{text!r}: importing {module_name} failed with {_said(error)}; `shardline --debug run "
-            "…` shows where"
+            f"{text!r}: importing {module_name} failed with {_text_of(error)}; "
+            "`shardline --debug run …` shows where"
         ) from error
 
 
-def _said(error: Exception) -> str:
+def _text_of(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _offer(module: ModuleType) -> str:
+def _suggestion(module: ModuleType) -> str:
     from shardline.consumer.consumer import ShardConsumer
 
     kinds = [

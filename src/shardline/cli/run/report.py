@@ -101,3 +101,9 @@ class Report:
 def is_spark_gone(error: BaseException) -> bool:
     """Return true if a call failed because the Java process has ended."""
     return isinstance(error, ConnectionError) or type(error).__name__ == "Py4JNetworkError"
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error; of an error in Java, that of its message."""
+    java = getattr(error, "java_exception", None)
+    return str(error if java is None else java.getMessage()).strip().partition("\n")[0].rstrip(".")

@@ -55,7 +55,7 @@ class Signals:
 
 
 def before_leaving(clean_up: "Callable[[], None]") -> None:
-    """Have something called at the end of the process, also by `leave_at_once`."""
+    """Register a function to call at the end of the process, also by `leave_at_once`."""
     atexit.register(clean_up)
     _cleanups.append(clean_up)
 

@@ -41,7 +41,7 @@ class FreeLeases:
         return loads, level_of(len(ledger.leasable), loads)
 
     def find(self, ledger: Ledger, peers: Peers, now: float) -> None:
-        """Bring `since` up to date."""
+        """Update `since`."""
         free = free_shards(ledger, peers, self._me) & ledger.leasable
         self.since = {i: self.since.get(i, now) for i in free}
         if not free:

@@ -1,4 +1,4 @@
-"""Polite hand-overs: a worker below its share asks, and the owner releases when it has finished.
+"""Hand-overs: a worker below its share asks, and the owner releases when it has finished.
 
 An ask is part of the asker's heartbeat, so it costs no write, everybody reads it, and it ends with
 its asker. A worker asks for a limited number at a time, so that a heartbeat stays small. A lease

@@ -1,6 +1,6 @@
 """An app's leases on a stream as a document: what `shardline leases export` writes.
 
-It holds the places, and neither owners nor heartbeats: whoever imports it starts without workers.
+It holds checkpoints, and neither owners nor heartbeats: an imported app starts without workers.
 Epochs are kept, so that fences go on rising in the new table.
 """
 

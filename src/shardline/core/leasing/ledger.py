@@ -196,7 +196,7 @@ class Ledger:
     def doubted(self) -> set[str]:
         """Return missing shards that may have been closed before a start at "latest".
 
-        Whoever resolved the start knows that; anybody else waits for that worker's rows.
+        The worker that resolved the start knows that; the others wait for its rows.
         """
         header = self.header
         if header is None or not header.latest or header.settled or self.skipped is not None:
@@ -241,20 +241,6 @@ class Ledger:
         in_use = marks_in_use(self.listing.known(self.rows), self.completed)
         return [self.rows[i] for i in sorted(self.completed - in_use)]
 
-    def contradictions(self) -> list[str]:
-        """Return in which ways what is known here contradicts itself: in none."""
-        indexed = {i: owner for owner, ids in self.owned.items() for i in ids}
-        unfinished = {i: r.lease_owner for i, r in self.rows.items() if not r.completed}
-        created_at = self.header.stream_created_at if self.header else None
-        streams = {row.stream_created_at for row in self.rows.values()} - {created_at}
-        found = {
-            "the index of owners differs from the rows": indexed != unfinished,
-            "completed, but not by its row": self.completed != self.rows.keys() - unfinished.keys(),
-            "a completed shard is leasable": bool(self.leasable & self.completed),
-            "rows of another stream are mixed in": bool(streams),
-        }
-        return [problem for problem, so in found.items() if so]
-
     def _known_standings(self) -> _Standings:
         if self._standings is None:
             self._standings = self._compute_standings()
@@ -298,12 +284,12 @@ class Ledger:
                 del self.owned[row.lease_owner]
 
     def _find_passed(self) -> frozenset[str]:
-        """Return shards without a row that are behind this app and are never read.
+        """Return shards without a row that this app has passed: it never reads them.
 
         An ancestor of a begun shard was completed by then: rows are taken only after all of
-        their ancestors. From a start at "latest", what was closed before it is skipped: whoever
-        resolved the start knows which shards those are; anybody else, once all other rows were
-        created, that they have none. Not to know a row is no proof: reads lag.
+        their ancestors. From a start at "latest", what was closed before it is skipped. The
+        worker that resolved the start knows which shards those are; the others know it once all
+        other rows were created, because these have none. An unknown row is no proof: reads lag.
         """
         listed, rows = self.listing.shards, self.rows.values()
         skipped = (self.skipped or frozenset()) - self.rows.keys()

@@ -1,8 +1,8 @@
 """Which leases a worker takes, keeps and releases: events go in, instructions come out.
 
 No leader, no wall clock, nothing trusted but conditional writes. `now` is the worker's own steady
-time in seconds. A lease belongs to (owner, epoch); each take raises the epoch, so that whoever
-held it before can write no more. `handle` is the only door: the same events lead to the same state.
+time in seconds. A lease belongs to (owner, epoch); each take raises the epoch, so that the
+earlier owner can write no more. `handle` is the only entry: the same events lead to the same state.
 
 The rules:
 
@@ -30,7 +30,6 @@ from typing import Final
 from shardline.core.leasing import events as e
 from shardline.core.leasing.cleanup import clean
 from shardline.core.leasing.described_stream import DescribedStream
-from shardline.core.leasing.event_log import EventLog
 from shardline.core.leasing.free_leases import FreeLeases
 from shardline.core.leasing.handover import Handovers
 from shardline.core.leasing.holdings import AT_WORK, Held, Holdings, Stage, phase
@@ -54,6 +53,7 @@ from shardline.core.leasing.listing_schedule import ListingSchedule
 from shardline.core.leasing.missing_rows import MissingRows
 from shardline.core.leasing.own_heartbeat import OwnHeartbeat
 from shardline.core.leasing.peers import Peers
+from shardline.core.leasing.recent_lines import RecentLines
 from shardline.core.leasing.reports import apply_report, disbelieve_ends
 from shardline.core.leasing.rows import Header, Heartbeat, LeaseRow, halted, taken
 from shardline.core.leasing.runs import RunObserver, RunState
@@ -96,7 +96,7 @@ class LeaseState:
         self.holdings: Final = Holdings()
         self.run: Final = RunObserver(run_id, self.times.abandon_seconds)
         self.listing: Final = ListingSchedule()
-        self.log: Final = EventLog(owner)
+        self.log: Final = RecentLines(owner)
         self.leaving = False
         self._known: Final = RowKnowledge()
         self._free: Final = FreeLeases(owner, lease_seconds, capacity)
@@ -113,7 +113,6 @@ class LeaseState:
 
     def handle(self, event: e.Event, now: float) -> list[Instruction]:
         """Take in what happened, and return what to do: calls to the worker first."""
-        self.log.add(event, now)
         to_worker: list[Instruction] = [] if self.working(now) else [*self._notice_lapse(now)]
         wanted: list[Instruction] = []
         changed: Iterable[str] | None = None
@@ -244,15 +243,6 @@ class LeaseState:
         unknown = [i for i in self.ledger.undiscovered if i not in self.ledger.listing.gone]
         mine = set(self.peers.on_duty_for(unknown))
         return sorted(unknown, key=lambda i: i not in mine)
-
-    def validate(self) -> None:
-        """Raise AssertionError if what this worker knows contradicts itself."""
-        problems = self.ledger.contradictions()
-        at_work = {i for i, h in self.holdings.by_shard.items() if h.stage in AT_WORK}
-        if not self._handovers.giving.keys() <= at_work:
-            problems.append("promises what it does not work on")
-        if problems:
-            raise AssertionError(f"{self.owner}: {'; '.join(problems)}\n{self.log.lines()}")
 
     # --- what was read ----------------------------------------------------------------------
 

@@ -176,7 +176,7 @@ class WriteOrder:
             self._shard_of(lane).ready.append(lane)
 
     def listing_failed(self) -> None:
-        """Go on without a listing: a refusal then slows down all keys of unknown shards."""
+        """Record that shards cannot be listed: refusals then slow down all keys of unknown ones."""
         self.needs_listing = False
 
     def next_call(self, now: float) -> list[Lane]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from base64 import b64decode
 from collections.abc import Mapping
 from typing import Final
@@ -39,6 +40,7 @@ _OPERANDS: Final = {
     "contains": 2,
     "size": 1,
 }
+_ORDERS: Final = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 _ON_PATHS: Final = frozenset({"attribute_exists", "attribute_not_exists"})
 
 
@@ -93,16 +95,7 @@ def compare(comparator: str, left: Value | None, right: Value | None) -> bool:
         return False
     if kind_of(left) not in ORDERED_TYPES:
         return False
-    one, two = order_of(left), order_of(right)
-    match comparator:
-        case "<":
-            return bool(one < two)
-        case "<=":
-            return bool(one <= two)
-        case ">":
-            return bool(one > two)
-        case _:
-            return bool(one >= two)
+    return bool(_ORDERS[comparator](order_of(left), order_of(right)))
 
 
 def begins_with(value: Value | None, prefix: Value | None) -> bool:

@@ -49,7 +49,10 @@ Method = TypeVar("Method", bound="Callable[..., Any]")
 
 
 def _journaled(method: Method) -> Method:
-    """Make a method of `Tables` report its successful calls to `Tables.on_change`."""
+    """Make a method of `Tables` an operation: at one time, under the lock, and reported.
+
+    A successful call is passed to `Tables.on_change`.
+    """
     signature = inspect.signature(method)
 
     @wraps(method)
@@ -114,22 +117,21 @@ class Tables:
 
         A table whose stream was disabled or deleted gets a new stream, with an ARN of its own.
         """
-        with self.lock:
-            now_ms = self._now_ms()
-            newest = next(reversed(self.find_streams(table, now_ms)), None)
-            if newest is not None and newest.disabled_ms is None:
-                raise Refusal("ResourceInUseException", f"Table already exists: {table}")
-            # Labels are unique per table, also for two streams of one millisecond.
-            self._label_ms = max(now_ms, self._label_ms + 1)
-            created_at = datetime.fromtimestamp(self._label_ms / 1000, UTC).replace(tzinfo=None)
-            label = created_at.isoformat(timespec="milliseconds")
-            arn = f"{self.arn_prefix}{table}/stream/{label}"
-            names = [hash_key] if range_key is None else [hash_key, range_key]
-            stream = StoredStream(
-                table, view_type, names, shards=shards, arn=arn, label=label, now_ms=now_ms
-            )
-            self._streams[arn] = stream
-            return CreatedStream(arn, list(stream.shards))
+        now_ms = self._now_ms()
+        newest = next(reversed(self.find_streams(table, now_ms)), None)
+        if newest is not None and newest.disabled_ms is None:
+            raise Refusal("ResourceInUseException", f"Table already exists: {table}")
+        # Labels are unique per table, also for two streams of one millisecond.
+        self._label_ms = max(now_ms, self._label_ms + 1)
+        created_at = datetime.fromtimestamp(self._label_ms / 1000, UTC).replace(tzinfo=None)
+        label = created_at.isoformat(timespec="milliseconds")
+        arn = f"{self.arn_prefix}{table}/stream/{label}"
+        names = [hash_key] if range_key is None else [hash_key, range_key]
+        stream = StoredStream(
+            table, view_type, names, shards=shards, arn=arn, label=label, now_ms=now_ms
+        )
+        self._streams[arn] = stream
+        return CreatedStream(arn, list(stream.shards))
 
     @_journaled
     def put_change(
@@ -147,37 +149,31 @@ class Tables:
     ) -> PutChange:
         """Write one change into the open shard of its hash key; see `Change` for the arguments."""
         change = Change(keys, old, new, event_name, at, by_ttl, shard, sequence_number)
-        with self.lock:
-            now_ms = self._now_ms()
-            return PutChange(*self.find_stream(table, now_ms).put(change, now_ms))
+        now_ms = self._now_ms()
+        return PutChange(*self.find_stream(table, now_ms).put(change, now_ms))
 
     @_journaled
     def split(self, table: str, shard: str) -> Children:
         """Close a shard and open two children."""
-        with self.lock:
-            now_ms = self._now_ms()
-            return Children(self.find_stream(table, now_ms).split(shard, now_ms))
+        now_ms = self._now_ms()
+        return Children(self.find_stream(table, now_ms).split(shard, now_ms))
 
     @_journaled
     def roll(self, table: str, shard: str) -> Children:
         """Close a shard and open one child."""
-        with self.lock:
-            now_ms = self._now_ms()
-            return Children(self.find_stream(table, now_ms).roll(shard, now_ms))
+        now_ms = self._now_ms()
+        return Children(self.find_stream(table, now_ms).roll(shard, now_ms))
 
     @_journaled
     def disable_stream(self, table: str) -> None:
         """Close every shard. Its changes stay readable until they are trimmed."""
-        with self.lock:
-            now_ms = self._now_ms()
-            self.find_stream(table, now_ms).disable(now_ms)
+        now_ms = self._now_ms()
+        self.find_stream(table, now_ms).disable(now_ms)
 
     @_journaled
     def delete_stream(self, table: str) -> None:
         """Delete the stream with all its changes at once."""
-        with self.lock:
-            now_ms = self._now_ms()
-            del self._streams[self.find_stream(table, now_ms).arn]
+        del self._streams[self.find_stream(table, self._now_ms()).arn]
 
     def find_streams(self, table: str | None, now_ms: int) -> list[StoredStream]:
         """Return the streams of one table or of all, in order of creation."""

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from shardline.local.kinesis.tokens import ConsumerPage, parse_consumer_page, token_text
+from shardline.local.kinesis.tokens import ConsumerPage, parse_page, token_text
 from shardline.local.refusals import Refusal
 from shardline.local.settings import ACCOUNT_ID
 
@@ -96,7 +96,7 @@ def list_consumers(account: Account, request: dict[str, Any], now_ms: int) -> di
     limit: int = request.get("MaxResults", 100)
     after = ""
     if "NextToken" in request:
-        page = parse_consumer_page(request["NextToken"], now_ms)
+        page = parse_page(ConsumerPage, request["NextToken"], now_ms)
         if (page.stream, page.created_ms) != (stream.name, stream.created_ms):
             raise Refusal("InvalidArgumentException", "NextToken is of another stream.")
         after = page.after_name

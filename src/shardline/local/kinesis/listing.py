@@ -62,7 +62,7 @@ def _requested_page(
                 raise Refusal(
                     "InvalidArgumentException", f"NextToken and {name} cannot be provided together."
                 )
-        page = parse_page(token, now_ms)
+        page = parse_page(ListingPage, token, now_ms)
         stream = account.find(page.stream, now_ms)
         if stream.created_ms != page.created_ms:
             raise Refusal(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final, TypeVar
 
@@ -48,9 +47,6 @@ class ConsumerPage(msgspec.Struct, frozen=True, array_like=True):
 
 
 _decode_iterator = msgspec.json.Decoder(ShardIterator).decode
-_decode_page = msgspec.json.Decoder(ListingPage).decode
-_decode_consumer_page = msgspec.json.Decoder(ConsumerPage).decode
-
 
 Page = TypeVar("Page", ListingPage, ConsumerPage)
 
@@ -79,24 +75,12 @@ def require_fresh(iterator: ShardIterator, now_ms: int) -> None:
         )
 
 
-def parse_page(text: str, now_ms: int) -> ListingPage:
+def parse_page(kind: type[Page], text: str, now_ms: int) -> Page:
     """Parse a page token, or raise `Refusal` if it is invalid or expired."""
-    return _fresh(_decoded(text, _decode_page), now_ms)
-
-
-def parse_consumer_page(text: str, now_ms: int) -> ConsumerPage:
-    """Parse a page token of ListStreamConsumers, or raise `Refusal`."""
-    return _fresh(_decoded(text, _decode_consumer_page), now_ms)
-
-
-def _decoded(text: str, decode: Callable[[bytes], Page]) -> Page:
     try:
-        return decode(base64.b64decode(text, validate=True))
+        page = msgspec.json.decode(base64.b64decode(text, validate=True), type=kind)
     except (binascii.Error, ValueError, msgspec.DecodeError):
         raise Refusal("InvalidArgumentException", "Invalid NextToken.") from None
-
-
-def _fresh(page: Page, now_ms: int) -> Page:
     if now_ms - page.issued_ms > PAGE_LIFE_MS:
         raise Refusal("ExpiredNextTokenException", "NextToken is older than five minutes.")
     return page

@@ -131,7 +131,7 @@ class Writer:
             self.close()
 
     def _add(self, entry: Entry) -> bool:
-        """Add a record when there is room; return true if the senders are to be told."""
+        """Add a record when there is room; return true if the senders must be notified."""
         order = self._order
         if order.backlog_records >= _BACKLOG_RECORDS or order.backlog_bytes > _BACKLOG_BYTES:
             self._notify()

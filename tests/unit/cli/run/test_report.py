@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from shardline.cli.run.report import Report
+from shardline.cli.run.report import Report, first_line
 
 
 class Broken(io.StringIO):
@@ -32,3 +32,16 @@ def test_only_a_line_that_finds_no_room_is_left_out(
     monkeypatch.setattr(f"sys.{stream}", Broken(errno.EIO))
     with pytest.raises(OSError, match="not written"):
         report.no_status("the disk is broken")
+
+
+def test_an_error_in_java_is_one_line() -> None:
+    class JavaError(Exception):
+        class java_exception:  # noqa: N801 - as Py4J names it
+            @staticmethod
+            def getMessage() -> str:  # noqa: N802 - as Java names it
+                return "Cannot call methods on a stopped SparkContext.\nThis stopped …"
+
+    assert first_line(JavaError("An error occurred\n…")) == (
+        "Cannot call methods on a stopped SparkContext"
+    )
+    assert first_line(ValueError("a\nb")) == "a"

@@ -1,22 +1,31 @@
-"""The log of events: bounded, and as long as it is whole it replays to the same state."""
+"""What a `LeaseState` handled replays to the same state; its last lines are kept."""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shardline.core.leasing.event_log import EventLog
-from shardline.core.leasing.events import RowsScanned, TimePassed
-from shardline.core.leasing.rows import LeaseRow
+from shardline.core.leasing.events import Event
+from shardline.core.leasing.recent_lines import RecentLines
 from shardline.core.leasing.state import LeaseState
-from tests.unit.leases.stage import BIRTH, SPACE, Stage, after
+from tests.unit.leases.stage import SPACE, Stage, after
+
+if TYPE_CHECKING:
+    from shardline.core.leasing.instructions import Instruction
 
 
-def test_a_log_replays_to_the_same_state() -> None:
+def test_events_replay_to_the_same_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    handle, handled = LeaseState.handle, dict[str, list[tuple[Event, float]]]()
+
+    def recorded(state: LeaseState, event: Event, now: float) -> list[Instruction]:
+        handled.setdefault(state.owner, []).append((event, now))
+        return handle(state, event, now)
+
+    monkeypatch.setattr(LeaseState, "handle", recorded)
     stage = Stage(shards=5, checkpoint_seconds=2.0)
     first, second = stage.worker("a"), stage.worker("b")
     for second_of_time in range(40):
@@ -32,28 +41,15 @@ def test_a_log_replays_to_the_same_state() -> None:
         if second_of_time == 30:
             stage.now += 20  # both lapse
     for worker in (first, second):
-        log = worker.state.log
-        assert log.complete
         again = LeaseState(*SPACE, worker.owner, times=stage.times)
-        instructions = [again.handle(event, now) for event, now, _ in log.entries()]
+        instructions = [handle(again, event, now) for event, now in handled[worker.owner]]
         assert any(instructions)
         assert _contents(again) == _contents(worker.state)
         assert again.held(stage.now) == worker.state.held(stage.now)
 
 
-def test_a_log_is_bounded_by_what_its_events_hold() -> None:
-    log = EventLog("a/1")
-    page = RowsScanned(tuple(LeaseRow(*SPACE, f"s{i}", BIRTH) for i in range(1_000)))
-    for second in range(100):
-        log.add(page, float(second))
-    assert len(log.entries()) < 25
-    assert not log.complete
-    log.add(TimePassed(), 100.0)
-    assert log.entries()[-1].event == TimePassed()
-
-
 def test_lines_are_those_of_one_shard_if_it_is_named() -> None:
-    log = EventLog("a/1")
+    log = RecentLines("a/1")
     log.write(1.0, "take s0")
     log.write(2.0, "take s1")
     assert log.lines("s1") == "     2.00 a/1: take s1"
