@@ -222,6 +222,15 @@ def test_hundreds_of_shards_share_tasks(
     assert (verdict.delivered, verdict.repeated) == (stream.written, 0)
 
 
+def test_a_local_checkpoint_has_no_checksum_files(spark: SparkSession, tmp_path: Path) -> None:
+    # Each would cost every batch a forked process more.
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+    once = rows.writeStream.trigger(once=True).option("checkpointLocation", str(tmp_path))
+    once.format("noop").start().awaitTermination(60)
+    assert (tmp_path / "commits" / "0").exists()
+    assert not list(tmp_path.rglob("*.crc"))
+
+
 # --- mistakes -----------------------------------------------------------------------------------
 
 

@@ -50,7 +50,22 @@ def session(app_name: str = "shardline", master: str = "local[*]", **settings: s
     builder = SparkSession.builder.appName(app_name).master(master)
     for name, value in settings_for(master, settings).items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    if master.startswith("local"):
+        _leave_out_checksums(spark)
+    return spark
+
+
+def _leave_out_checksums(spark: SparkSession) -> None:
+    """Write local files without checksum files, as Spark does by default in checkpoints.
+
+    Hadoop forks a shell command for the permissions of every file. A batch writes two files to its
+    checkpoint, and would write four.
+    """
+    jvm, context = getattr(spark, "_jvm", None), getattr(spark, "_jsc", None)
+    if jvm is not None and context is not None:  # there is none with Spark Connect
+        local = jvm.org.apache.hadoop.fs.FileSystem.getLocal(context.hadoopConfiguration())
+        local.setWriteChecksum(False)
 
 
 def settings_for(master: str, settings: Mapping[str, str]) -> dict[str, str]:
