@@ -57,10 +57,10 @@ def session(app_name: str = "shardline", master: str = "local[*]", **settings: s
 
 
 def _leave_out_checksums(spark: SparkSession) -> None:
-    """Write local files without checksum files, as Spark does by default in checkpoints.
+    """Write local files without checksum files beside them.
 
-    Hadoop forks a shell command for the permissions of every file. A batch writes two files to its
-    checkpoint, and would write four.
+    Hadoop forks a process for the permissions of every file. A batch writes two files to a local
+    checkpoint, and would write four. Those that are read still are held to checksums they have.
     """
     jvm, context = getattr(spark, "_jvm", None), getattr(spark, "_jsc", None)
     if jvm is not None and context is not None:  # there is none with Spark Connect
