@@ -68,14 +68,23 @@ class Stream:
     def put(self, count: int, keys: int = 12) -> None:
         """Write records, each key's in turn, one by one so that their order is certain."""
         for _ in range(count):
-            key = f"key-{self.written % keys}"
-            with self._lock:
-                answer = self.client.put_record(
-                    StreamName=self.name, PartitionKey=key, Data=f"{self.written}".encode()
-                )
-                record = RecordRef(key, int(answer["SequenceNumber"]))
-                self.checker.wrote(answer["ShardId"], record)
-                self.written += 1
+            self._put(f"key-{self.written % keys}")
+
+    def put_everywhere(self) -> None:
+        """Write a record to every open shard."""
+        for shard in self.open_shards():
+            start = shard["HashKeyRange"]["StartingHashKey"]
+            self._put(f"from-{start}", ExplicitHashKey=start)
+
+    def _put(self, key: str, **more: str) -> None:
+        with self._lock:
+            data = f"{self.written}".encode()
+            answer = self.client.put_record(
+                StreamName=self.name, PartitionKey=key, Data=data, **more
+            )
+            record = RecordRef(key, int(answer["SequenceNumber"]))
+            self.checker.wrote(answer["ShardId"], record)
+            self.written += 1
 
     def split(self, choice: int = 0) -> None:
         shard = self.open_shards()[choice]

@@ -106,10 +106,11 @@ def test_available_now_ends_while_the_stream_reshards_and_goes_on(
 
     def churn() -> None:
         n = 0
-        # It writes until the query has ended: kinesalite never answers a read at a time with no
-        # record after that time.
+        # It writes to each shard until the query has ended: kinesalite never answers a read at a
+        # time with no record after that time, and so is the tip of a shard found.
         while not stop.is_set():
             stream.put(10)
+            stream.put_everywhere()
             if n < _MOST_SPLITS:
                 stream.split(n % len(stream.open_shards()))
             n += 1
@@ -126,9 +127,9 @@ def test_available_now_ends_while_the_stream_reshards_and_goes_on(
     numbers = sorted(int(row.data) for row in consumer.rows)
     assert numbers[:200] == list(range(200))
     assert max(len(batch) for batch in consumer.batches) <= 60
-    query = consumer.start(stream.load(spark))
-    wait_until(consumer.has_all, "it goes on to the last record", query)
-    query.stop()
+    if on == "foreign_stream":
+        return  # nobody writes any more
+    consumer.run(stream.load(spark))
     verdict = stream.verdict().require()
     assert (verdict.delivered, verdict.repeated) == (stream.written, 0)
 
