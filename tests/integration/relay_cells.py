@@ -43,7 +43,8 @@ STRUCK_SECONDS: Final = 1.5 * LEASE_SECONDS
 GRACE_SECONDS: Final = 6.0
 STOP_MARGIN_SECONDS: Final = 5.0
 """For the process to end after its grace, on a busy machine: less than a second grace."""
-RECOVERY_SECONDS: Final = 2 * LEASE_SECONDS + 40
+RECOVERY_SECONDS: Final = 2 * LEASE_SECONDS + 15
+"""What `make relays` allows on a quiet machine; a test waits longer, for it judges no times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ class WorkerPair:
         recovered_seconds = wait_until(
             lambda: written.records <= self._delivered(),
             f"what was written by then is delivered. The worker says:\n{kept.output[-2000:]}",
-            RECOVERY_SECONDS,
+            RECOVERY_SECONDS + 25,
         )
         self._written[-1].stop()
         wait_until(stage.caught_up, "everything was delivered")
@@ -201,7 +202,7 @@ def _print_cell(pair: WorkerPair, table: str, link: str, fate: str) -> bool:
         f"| {cell.stopped_seconds:.1f} s | {seen.delivered} | {seen.repeated} | 0 |",
         flush=True,
     )
-    return True
+    return cell.recovered_seconds <= RECOVERY_SECONDS
 
 
 if __name__ == "__main__":
