@@ -395,8 +395,10 @@ class Tip:
         """Return the span of time whose records are better read than searched through."""
         if self.search.found and self.search.is_bounded and self._ends_by_time(bounds):
             # Half of what is left is searched next: stop where a shard takes no more than travels.
-            fits = timedelta(seconds=bounds.inline_bytes / BYTES_PER_SECOND / 2)
-            return max(fits, _SMALLEST_STEP)
+            rate = max(RECORDS_PER_SECOND, self.records_per_second or 0)
+            byte_rate = max(BYTES_PER_SECOND, rate * self.record_bytes)
+            fits = min(INLINE_RECORDS / rate, bounds.inline_bytes / byte_rate)
+            return max(timedelta(seconds=fits / 2), _SMALLEST_STEP)
         if not self.records_per_second:
             return _SMALLEST_STEP
         step = timedelta(seconds=NEAR_RECORDS / self.records_per_second)
