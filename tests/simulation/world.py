@@ -289,7 +289,8 @@ class World:
                 self._later(fault, stream.end_open_parents)
             case "recreate":
                 stream.delete()
-                self._later(fault, stream.create)
+                deleted_seconds = self.knobs.status_delay_ms / 1000  # DELETING until then
+                self.clockwork.after(deleted_seconds + fault.seconds, stream.create)
             case "delete row":
                 self.table.delete_some_row(space)
             case "delete header":

@@ -23,6 +23,7 @@ from shardline.services.kept_records import kept_steps, position_at
 from shardline.services.wire.columns import time_column
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from shardline.core.positions import Position
@@ -34,9 +35,15 @@ class GapWatch:
     """Knows the place up to which a shard was read, and since when nothing before it can expire."""
 
     def __init__(
-        self, service: StreamService, shard_id: str, position: Position, as_of: datetime | None
+        self,
+        service: StreamService,
+        shard_id: str,
+        position: Position,
+        as_of: datetime | None,
+        clock: Callable[[], float],
     ) -> None:
         self.as_of = as_of
+        self._clock = clock
         self._service = service
         self._shard_id = shard_id
         self._position = position
@@ -111,7 +118,8 @@ class GapWatch:
         """Ask the service for the record at the place."""
         if not isinstance(self._position, After):
             return Evidence.NONE
-        cursor = ShardCursor(self._service, self._shard_id, position_at(self._position))
+        at = position_at(self._position)
+        cursor = ShardCursor(self._service, self._shard_id, at, clock=self._clock)
         return (yield from kept_steps(cursor, self._position))
 
     def _learn_retention(self) -> Steps[None]:

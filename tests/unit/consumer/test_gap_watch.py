@@ -30,7 +30,7 @@ class World:
         self.tables = Tables(self.clock)
         [self.shard_id] = self.tables.create_table("users").shards
         self.service = DynamoDBTwin(self.tables, "users")
-        self.watch = GapWatch(self.service, self.shard_id, TRIM_HORIZON, START)
+        self.watch = GapWatch(self.service, self.shard_id, TRIM_HORIZON, START, lambda: 0.0)
         self._cursor = ShardCursor(self.service, self.shard_id, TRIM_HORIZON)
 
     def put(self) -> None:
