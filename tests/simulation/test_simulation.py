@@ -36,6 +36,8 @@ FOUND_SINCE = (
     500000011867,
     500000014501,
     500000014585,
+    500000010798,
+    600000014735,
 )
 """Seeds that failed once, in worlds as seeds choose them now."""
 

@@ -18,6 +18,7 @@ from shardline.core.gaps import (
 from shardline.core.positions import TRIM_HORIZON, After
 from shardline.core.shards import SequenceNumber
 from shardline.core.silence import Silence
+from shardline.errors import ServiceError
 from shardline.services.cursor import ShardCursor
 from shardline.services.kept_records import kept_steps, position_at
 from shardline.services.wire.columns import time_column
@@ -41,8 +42,11 @@ class GapWatch:
         position: Position,
         as_of: datetime | None,
         clock: Callable[[], float],
+        stream_created_at: datetime | None = None,
     ) -> None:
+        """Watch a shard of the stream that was created then; None: of any of that name."""
         self.as_of = as_of
+        self._stream_created_at = stream_created_at
         self._clock = clock
         self._service = service
         self._shard_id = shard_id
@@ -124,5 +128,8 @@ class GapWatch:
 
     def _learn_retention(self) -> Steps[None]:
         description = yield self._service.describe
+        if self._stream_created_at not in (None, description.created_at):
+            # A shard of the same name may have other parents there. The keeper will notice, too.
+            raise ServiceError("the stream was deleted and made again: its leases are of the old")
         self._retention = timedelta(seconds=description.retention_seconds)
         self._retention_known = True

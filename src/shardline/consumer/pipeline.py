@@ -121,7 +121,14 @@ class Pipeline:
         """Everything before it is processed."""
         self._quiet_since: float | None = None
         self._go_on_after_gaps = go_on_after_gaps
-        self._gaps = GapWatch(service, start.key.shard_id, start.checkpoint, start.as_of, clock)
+        self._gaps = GapWatch(
+            service,
+            start.key.shard_id,
+            start.checkpoint,
+            start.as_of,
+            clock,
+            start.stream_created_at,
+        )
         self._unjudged: Page | None = None
         """A page that was read, while it is not known yet whether a gap is before it."""
         self._watermark = Watermark[Chunk]()

@@ -10,6 +10,7 @@ import pytest
 
 from shardline.consumer.gap_watch import GapWatch
 from shardline.core.positions import TRIM_HORIZON
+from shardline.errors import ServiceError
 from shardline.local.clock import Clock
 from shardline.local.dynamodb_streams.control import Tables
 from shardline.services.cursor import ShardCursor
@@ -79,3 +80,15 @@ def test_an_empty_answer_about_a_kept_record_is_no_gap() -> None:
 
     world.service.read = with_an_empty_page  # type: ignore[method-assign]
     assert run(world.watch.before_page(page)) is None
+
+
+@pytest.mark.case("L-18")
+def test_a_page_of_a_stream_that_was_made_again_is_refused() -> None:
+    """A shard of the same name may have other parents there, which are not read yet."""
+    world = World()
+    world.put()
+    page = ShardCursor(world.service, world.shard_id, TRIM_HORIZON).read(10)
+    before = START - timedelta(days=1)
+    watch = GapWatch(world.service, world.shard_id, TRIM_HORIZON, START, lambda: 0.0, before)
+    with pytest.raises(ServiceError, match="made again"):
+        run(watch.before_page(page))
