@@ -143,7 +143,7 @@ class Tip:
             return self._forward(bounds, SAMPLE_RECORDS)
         by_time = bounds.finds_times and lag > NEAR and not self._is_sparse(bounds)
         if by_time and self.search.misses < _MISSES:
-            at = self.search.next_time(self.base, self.reached, bounds, self._smallest_step(bounds))
+            at = self.search.next_time(self.base, self.reached, bounds, self._smallest_step())
             if at is not None:
                 if self._may_travel(bounds) and self.count_bytes > _TWICE_BYTES:
                     return None  # what was read travels; the rest belongs to the next range
@@ -391,14 +391,8 @@ class Tip:
         arrived = (bounds.now - self.reached.as_of).total_seconds() * rate
         return max(arrived, self.record_bytes) > bounds.inline_bytes
 
-    def _smallest_step(self, bounds: Bounds) -> timedelta:
+    def _smallest_step(self) -> timedelta:
         """Return the span of time whose records are better read than searched through."""
-        if self.search.found and self.search.is_bounded and self._ends_by_time(bounds):
-            # Half of what is left is searched next: stop where a shard takes no more than travels.
-            rate = max(RECORDS_PER_SECOND, self.records_per_second or 0)
-            byte_rate = max(BYTES_PER_SECOND, rate * self.record_bytes)
-            fits = min(INLINE_RECORDS / rate, bounds.inline_bytes / byte_rate)
-            return max(timedelta(seconds=fits / 2), _SMALLEST_STEP)
         if not self.records_per_second:
             return _SMALLEST_STEP
         step = timedelta(seconds=NEAR_RECORDS / self.records_per_second)

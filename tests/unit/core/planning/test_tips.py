@@ -129,17 +129,6 @@ def test_the_rest_after_a_range_found_by_time_travels_with_the_next_batch() -> N
     assert (start, end.position, inline) == (record(900), record(950), ("rest",))
 
 
-@pytest.mark.parametrize(("inline_bytes", "kind"), [(1_000_000, Kind.FORWARD), (0, Kind.TIME)])
-def test_a_search_by_time_ends_where_the_rest_of_a_shard_may_travel(
-    inline_bytes: int, kind: Kind
-) -> None:
-    tip, limits = tip_at(HOUR), bounds(inline_bytes=inline_bytes)
-    tip.answered(answer(asked(tip, limits)), limits)
-    tip.answered(answer(asked(tip, limits), 900, NOON - HOUR / 2), limits)
-    tip.search.nothing_at(NOON - HOUR / 2 + SECOND * 0.9)
-    assert asked(tip, limits).kind is kind
-
-
 def test_more_than_may_travel_after_a_range_found_by_time_is_left_to_the_tasks() -> None:
     tip, limits = tip_at(HOUR), bounds()
     tip.answered(answer(asked(tip, limits)), limits)
