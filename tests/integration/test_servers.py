@@ -25,13 +25,15 @@ if TYPE_CHECKING:
 def test_kinesalite_keeps_streams(kinesalite: servers.Endpoint) -> None:
     kinesis = boto3.client("kinesis", endpoint_url=kinesalite.endpoint_url)
     kinesis.create_stream(StreamName="smoke", ShardCount=1)
-    assert "smoke" in kinesis.list_streams()["StreamNames"]
+    described = kinesis.describe_stream(StreamName="smoke")["StreamDescription"]
+    assert described["StreamName"] == "smoke"
 
 
 def test_kinesis_mock_keeps_streams(kinesis_mock: servers.Endpoint) -> None:
     kinesis = boto3.client("kinesis", endpoint_url=kinesis_mock.endpoint_url)
     kinesis.create_stream(StreamName="smoke", ShardCount=1)
-    assert "smoke" in kinesis.list_streams()["StreamNames"]
+    described = kinesis.describe_stream(StreamName="smoke")["StreamDescription"]
+    assert described["StreamName"] == "smoke"
 
 
 @pytest.mark.parametrize("server", ["dynamodb_local", "ministack"])
