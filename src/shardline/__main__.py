@@ -3,12 +3,14 @@
 import sys
 
 from shardline.errors import MissingExtra, optional_import
+from shardline.secret_arguments import hide_secrets
 
 _USAGE = 2
 
 
 def main() -> None:
     """Run the command line, or print in one line which extra it needs."""
+    hide_secrets()
     try:
         with optional_import("the command line"):
             from shardline.cli import main as run

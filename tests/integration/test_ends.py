@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -26,6 +27,13 @@ from shardline.cli.demo.recorder import Recorder
 Path("imported").touch()
 while Path("slow").exists():
     time.sleep(0.02)
+"""
+
+
+OPEN_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execvp(sys.argv[1], sys.argv[1:])
 """
 
 
@@ -86,13 +94,16 @@ def service() -> Iterator[Service]:
 
 
 def run_command(folder: Path, service: Service, consumer: str = RECORDER) -> Command:
-    return Command(
-        folder,
+    return Command(folder, *run_arguments(folder, service, consumer))
+
+
+def run_arguments(folder: Path, service: Service, consumer: str = RECORDER) -> list[str]:
+    return [
         *("run", consumer, "--engine", "process", "--app", "billing", "--lease-seconds", "3"),
         *("--status-seconds", "1"),
         *("--stream", "kinesis://orders", "--endpoint-url", service.endpoint_url),
         *("--lease-table", f"sqlite:///{folder}/leases.db"),
-    )
+    ]
 
 
 def importing(folder: Path, service: Service) -> Command:
@@ -144,6 +155,42 @@ def test_a_run_that_is_killed_leaves_nothing_that_stops_the_next(
     assert again.end(signal.SIGTERM) == 0
     assert "every lease handed back" in again.output
     assert list(again.temporary.iterdir()) == []
+
+
+@pytest.mark.req("K-51")
+@pytest.mark.parametrize("nohup", [False, True])
+def test_a_terminal_that_is_closed_hands_back_every_lease_unless_it_was_not_to(
+    nohup: bool, tmp_path: Path, service: Service
+) -> None:
+    """As a signal does. Under nohup the run goes on without its terminal."""
+    terminal, inside = pty.openpty()
+    output = tmp_path / "output"
+    with output.open("wb") as stdout:
+        run = subprocess.Popen(
+            [
+                *(sys.executable, "-c", OPEN_TERMINAL, *(["nohup"] if nohup else [])),
+                *(sys.executable, "-m", "shardline", *run_arguments(tmp_path, service), "--json"),
+            ],
+            stdin=inside,
+            stdout=stdout,
+            stderr=inside,
+            env=os.environ | {LOG_VARIABLE: str(tmp_path / "log.jsonl")},
+            start_new_session=True,
+        )
+    os.close(inside)
+    try:
+        wait_until(lambda: '"shards": 2' in output.read_text(), "it has its leases")
+        os.close(terminal)
+        if nohup:
+            lines = output.read_text().count('"status"')
+            wait_until(lambda: output.read_text().count('"status"') > lines + 1, "it goes on")
+            assert run.poll() is None
+            run.send_signal(signal.SIGTERM)
+        assert run.wait(60) == 0
+        assert '"handed_back": true' in output.read_text()
+    finally:
+        run.kill()
+        run.wait()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

@@ -141,8 +141,8 @@ class RunnerProcesses:
 def main(descriptor: int, parent: int) -> None:
     """Run a runner: the whole life of the child process."""
     _die_with(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the keeper decides when to stop
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # the keeper decides when to stop
     import shardline.services.wire.kinesis  # noqa: F401 - needed at the first page, imported ahead
     from shardline.consumer.logs import log_to_stderr
     from shardline.consumer.runner import PULSE_SECONDS, Runner

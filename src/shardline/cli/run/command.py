@@ -129,7 +129,8 @@ def run(
     """Run a consumer until Ctrl-C or SIGTERM. Start it again anywhere, and the two share the work.
 
     The first signal waits for the running deliveries, writes their checkpoints and releases every
-    lease. A second one ends the process at once: the next owners repeat those deliveries.
+    lease; so does closing the terminal, unless it runs under nohup. A second signal ends the
+    process at once: the next owners repeat those deliveries.
     """
     report = Report(as_json=as_json)
     signals = Signals(report)

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from shardline.consumer.status import Figures
     from shardline.core.positions import Position
 
-_NO_ROOM: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NO_PLACE: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+"""A full disk, or a terminal that was closed."""
 
 SPARK_DIED = (
     "Spark's Java process has died: look for an error above, or whether memory ran out. What was "
@@ -94,7 +95,7 @@ class Report:
             else:
                 typer.echo(text, err=True)
         except OSError as error:
-            if error.errno not in _NO_ROOM:  # a full disk must not end the run
+            if error.errno not in _NO_PLACE:  # the run goes on without its lines
                 raise
 
 

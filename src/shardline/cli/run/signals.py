@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM of `shardline run`: before the workers have started, once, and twice."""
+"""SIGINT, SIGTERM and SIGHUP of `shardline run`: before the workers have started, once, twice."""
 
 import atexit
 import os
@@ -36,10 +36,19 @@ class Signals:
         self._starting = True
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
+        # `nohup` has it ignored, and that stays. Spark's Java process is in the same terminal:
+        # what is ignored while it starts it ignores for good, and lives to hand back the leases.
+        self._hears_hang_up = signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
+        self._had_terminal = _has_terminal()
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     def workers_started(self) -> None:
-        """From now on a signal asks the workers to stop."""
+        """From now on a signal asks the workers to stop; so does a terminal that was closed."""
         self._starting = False
+        if self._hears_hang_up:
+            signal.signal(signal.SIGHUP, self._on_signal)
+            if self._had_terminal and not _has_terminal():  # it was closed while they started
+                self._on_signal(signal.SIGHUP, None)
 
     def _on_signal(self, number: int, _frame: object) -> None:
         if self._starting:
@@ -54,6 +63,15 @@ class Signals:
             self.stopping.set()
 
 
+def _has_terminal() -> bool:
+    """Return true if this process has a terminal that can hang up."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
 def before_leaving(clean_up: "Callable[[], None]") -> None:
     """Register a function to call at the end of the process, also by `leave_at_once`."""
     atexit.register(clean_up)
@@ -65,6 +83,7 @@ def leave_at_once(code: int) -> NoReturn:
     for clean_up in _cleanups:
         with suppress(Exception):
             clean_up()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):  # of a terminal that was closed
+            stream.flush()
     os._exit(code)
