@@ -241,7 +241,7 @@ TARGETS: Final = (
     ),
     Target("kill, deploy, reshard storm: nothing lost", _lost, "a bug: please report it"),
     Target(
-        "5,000 shards owned within two lease times of a start, a death, a join",
+        "5,000 shards owned within two lease times of a start, a death, a join, a leave",
         _at_most(_owned, 2.0, "lease times"),
         "calls to the lease table, one after the other in each worker",
     ),

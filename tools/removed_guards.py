@@ -315,4 +315,11 @@ GUARDS: Final = (
         "        held_back = 0",
         "tests/unit/leases/test_member.py",
     ),
+    Guard(
+        "password of a lease table", "an address stays in what ps shows",
+        "__main__.py",
+        "    hide_secrets()\n",
+        "",
+        "tests/integration/test_ends.py -k password",
+    ),
 )  # fmt: skip

@@ -23,6 +23,13 @@ TOKEN_BUGS: Final = (
         f"{_TOKENS} -k any_step",
     ),
     (
+        "O-22", "a token of latest believes one empty page",
+        "streams/merger.py",
+        "found.newest if buffer.told_tip else found.certain",
+        "found.newest",
+        f"{_TOKENS} -k every_page_since",
+    ),
+    (
         "T-02", "the token of a time means the beginning of the shard",
         "streams/tokens.py",
         '"position": position_to_json(place.position)}',

@@ -1,4 +1,4 @@
-"""Many shards on many workers: how they settle, and how a dead worker is missed.
+"""Many shards on many workers: how they settle, and how one that dies, joins or leaves is felt.
 
 Shipped coordinators in virtual time (`bench.leasing_fleet`); the CPU time of a tick is real.
 """
@@ -34,6 +34,8 @@ def measure(*, quick: bool = False) -> list[dict[str, Any]]:
         fleet.run_until_settled(MOST_SECONDS)
     fleet.join()
     joined = fleet.longest_unowned(2 * TIMES.lease_seconds) / TIMES.lease_seconds
+    fleet.leave(0)
+    left = fleet.longest_unowned(2 * TIMES.lease_seconds) / TIMES.lease_seconds
     ticks = tuple(1000 * seconds for seconds in fleet.tick_seconds)
     size = f"{shards:,} shards, {workers:,} workers"
     lease = f"a lease of {TIMES.lease_seconds:.0f} s"
@@ -43,6 +45,7 @@ def measure(*, quick: bool = False) -> list[dict[str, Any]]:
             Figure(f"all start: shared evenly, {size}", lease, (settled / TIMES.lease_seconds,)),
             Figure("one dies: all its shards have new owners", lease, tuple(deaths)),
             Figure("one joins: longest time that a shard has no owner", lease, (joined,)),
+            Figure("one leaves: longest time that a shard has no owner", lease, (left,)),
             Figure("CPU of a tick", "", ticks, "ms"),
             Figure("CPU of the slowest tick of all, a first one", "", (1000 * slowest,), "ms"),
         )

@@ -106,11 +106,11 @@ def run_arguments(folder: Path, service: Service, consumer: str = RECORDER) -> l
     ]
 
 
-def importing(folder: Path, service: Service) -> Command:
+def importing(folder: Path, service: Service, *more: str) -> Command:
     """Return a run that imports its consumer."""
     (folder / "slow").touch()
     (folder / "billing.py").write_text(SLOW_IMPORT)
-    command = run_command(folder, service, "billing:Recorder")
+    command = Command(folder, *run_arguments(folder, service, "billing:Recorder"), *more)
     wait_until((folder / "imported").exists, "the consumer is imported")
     return command
 
@@ -139,6 +139,18 @@ def test_a_signal_ends_a_starting_run_at_once(
     assert command.end(signal.SIGTERM) == 0
     assert command.output == "stopped while starting: no lease was taken\n"
     assert list(command.temporary.iterdir()) == []
+
+
+def test_the_password_of_a_lease_table_does_not_stay_in_the_list_of_processes(
+    tmp_path: Path, service: Service
+) -> None:
+    command = importing(tmp_path, service, "--lease-table", "postgresql://ann:hu/s@h@db/leases")
+    shown = [
+        Path(f"/proc/{each}/cmdline").read_text() for each in processes_of(command.process.pid)
+    ]
+    command.end(signal.SIGKILL)
+    assert any("postgresql://" in line for line in shown)
+    assert not any("s@h" in line for line in shown)
 
 
 @pytest.mark.parametrize("stage", [importing, describing, at_work])

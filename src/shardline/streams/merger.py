@@ -106,15 +106,16 @@ class StreamMerger:
                 found = find_last(
                     self._service,
                     buffer.shard_id,
-                    buffer.service_time,
+                    buffer.opened_after,
                     self._settings.quota_of(self._service),
                     self._clock,
                     self._pause,
                 )
-                # A record written before this second read shows in it, and is used instead.
+                # A record that arrived before this read shows in it, and is used instead; unless
+                # the page is empty for no reason. Only the service's word excludes that.
                 self._fetch_now([buffer])
                 if buffer.held_by_iterator:
-                    buffer.pin(found)
+                    buffer.pin(found.newest if buffer.told_tip else found.certain)
             if buffer.ended and buffer.empty:
                 self._drain(buffer.shard_id)
                 self._open_buffers()

@@ -104,6 +104,8 @@ class ShardBuffer:
         """The service's time in the answer to the last read."""
         self.read_up_to: datetime | None = None
         """Everything that arrived before this service time has been read; None if not known."""
+        self.told_tip = False
+        """True if the service said that nothing lay after the last page."""
         self._at_tip = False
         self._near_tip_at = now if place.position == LATEST else None
         """When the shard last had nothing more to give, as far as the service shows it."""
@@ -210,6 +212,7 @@ class ShardBuffer:
         self.ended = page.ended
         self.service_time = page.service_time
         self.read_up_to = page.read_up_to
+        self.told_tip = bool(page.at_tip)
         self._at_tip = self._is_at_tip(page, now)
         self._poll_at = now + self._settings.poll_seconds if self._at_tip else now
         if page.records:
@@ -259,6 +262,12 @@ class ShardBuffer:
     def held_by_iterator(self) -> bool:
         """True if only an iterator holds the position: "latest", and no record since."""
         return self.place.position == LATEST
+
+    @property
+    def opened_after(self) -> datetime:
+        """A service time before which nothing unread arrived, though only an iterator holds it."""
+        pinned = self._reader.position
+        return pinned.time if isinstance(pinned, AtTime) else self.service_time
 
     @property
     def idle(self) -> bool:
