@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
@@ -43,25 +45,34 @@ class World(Protocol):
 
 
 class SlowTwin(DynamoDBTwin):
-    """A stream whose reads take time: silence is measured in it."""
+    """A stream whose reads take time: silence is measured in it. Some pages are empty."""
+
+    empty_share = 0.0
+    draws = Random(0)
 
     def read(self, iterator: str, max_records: int) -> Page:
         self._clock.advance(0.1)
-        return super().read(iterator, max_records)
+        page = super().read(iterator, max_records)
+        if page.next_iterator is not None and self.draws.random() < self.empty_share:
+            return replace(page, records=page.records.slice(0, 0), next_iterator=iterator)
+        return page
 
 
 class Table:
     """A table whose clock may run backwards by up to an hour."""
 
+    backwards_minutes = 60
+
     def __init__(self, shards: int) -> None:
         self.clock = Clock(START)
         self.tables = Tables(self.clock)
         self.tables.create_table("users", shards=shards)
-        self.service: StreamService = SlowTwin(self.tables, "users")
+        self.twin = SlowTwin(self.tables, "users")
+        self.service: StreamService = self.twin
 
     def put(self, key: str, choice: int) -> tuple[str, int]:
         keys = {"id": {"S": key}}
-        at = self.clock.now() - timedelta(minutes=choice % 60)
+        at = self.clock.now() - timedelta(minutes=choice % self.backwards_minutes)
         put = self.tables.put_change("users", keys, new=keys, at=at)
         return put.shard, int(put.sequence_number)
 
@@ -195,14 +206,17 @@ class Consumer:
             self.batch += 1
             self.went_back = True
 
-    def drain(self, stale_listings: int) -> None:
+    def drain(self, idle_answers: int) -> None:
+        """Read until nothing comes, though so many answers may be stale or empty."""
         idle_rounds = 0
-        while idle_rounds < 3 + stale_listings:
+        while idle_rounds < 3 + idle_answers:
             idle_rounds = 0 if self.take(1) else idle_rounds + 1
             self.world.clock.advance(5)
 
 
-def play(world: World, position: str, page_size: int, steps: list[int]) -> None:
+def play(
+    world: World, position: str, page_size: int, steps: list[int], empty_pages: int = 0
+) -> None:
     for key in KEYS[:2]:
         world.put(key, 0)
     world.clock.advance(120)  # a token of "latest" may repeat what was written in the minute before
@@ -233,7 +247,7 @@ def play(world: World, position: str, page_size: int, steps: list[int]) -> None:
                 consumer.take(1 + choice % 5)
             case _:
                 consumer.wrote(KEYS[choice % len(KEYS)], choice)
-    consumer.drain(stale_listings=sum(step % 12 == 6 for step in steps))
+    consumer.drain(sum(step % 12 == 6 for step in steps) + empty_pages)
     assert consumer.delivered == consumer.written
     assert not consumer.gaps
     verdict = consumer.checker.verdict().require()
@@ -258,6 +272,19 @@ def test_a_table_with_clocks_that_run_backwards(
     position: str, page_size: int, shards: int, steps: list[int]
 ) -> None:
     play(Table(shards), position, page_size, steps)
+
+
+@pytest.mark.req("C-12", "O-22")
+@pytest.mark.case("T-01")
+@settings(max_examples=100)
+@given(seed=st.integers(0, 99), **{name: HISTORIES[name] for name in ("shards", "steps")})
+def test_a_table_whose_pages_are_empty_for_no_reason(
+    seed: int, shards: int, steps: list[int]
+) -> None:
+    world = Table(shards)
+    world.backwards_minutes = 1  # the place of "latest" is found by the stamps of records
+    world.twin.draws, world.twin.empty_share = Random(seed), 0.7
+    play(world, "latest", 3, steps, empty_pages=40)
 
 
 @pytest.mark.req("O-01", "O-02", "O-05", "O-16", "O-19", "O-21", "O-22", "C-10", "C-12")
@@ -303,7 +330,7 @@ def test_what_expires_unread_is_always_a_gap(
                 consumer.take(1 + choice % 5)
             case _:
                 consumer.wrote(KEYS[choice % len(KEYS)], choice)
-    consumer.drain(stale_listings=0)
+    consumer.drain(idle_answers=0)
     # A shard that came and went unseen is covered by the gap of one that descends from it.
     gaps = {gap.shard_id for gap in consumer.gaps}
     covered = gaps.union(*(consumer.ancestors(shard_id) for shard_id in gaps))
