@@ -194,6 +194,8 @@ class Pulse:
 
     counts: dict[str, Counts] = field(default_factory=dict)
     """By stream."""
+    waiting_ms: dict[PipelineKey, int] = field(default_factory=dict)
+    """How long the shards wait whose consumer, or whose service, takes more than a moment."""
 
 
 FromRunner = (

@@ -60,6 +60,8 @@ _EVENT_SECONDS: Final = 5.0
 """How long a reader that is pushed to waits for records."""
 _QUIET_SECONDS: Final = 600.0
 """How often a shard without records says up to when nothing was there."""
+_SILENT_SECONDS: Final = 30.0
+"""A service that has not answered for so long holds up the shard."""
 _FIRST_ERROR_SECONDS: Final = 0.5
 _FINISH_SECONDS: Final = 1.0
 """How long a shard that is handed over goes on with what was read ahead."""
@@ -120,6 +122,8 @@ class Pipeline:
         self._position: Position = start.checkpoint
         """Everything before it is processed."""
         self._quiet_since: float | None = None
+        self._read_at = self._moved_at = clock()
+        """When a page last came; and when one was acknowledged, or came while nothing waited."""
         self._go_on_after_gaps = go_on_after_gaps
         self._gaps = GapWatch(
             service,
@@ -146,6 +150,14 @@ class Pipeline:
 
     def _running(self) -> bool:
         return self._state is _State.RUNNING
+
+    def waiting_seconds(self) -> float:
+        """Return how long records wait for the consumer, or this pipeline for the service."""
+        now = self._clock()
+        if self._ahead.records or len(self._watermark):
+            return now - self._moved_at
+        silent_seconds = now - self._read_at
+        return silent_seconds if silent_seconds > _SILENT_SECONDS else 0.0
 
     def finish(self) -> None:
         """Read nothing more; report when what was read ahead is delivered, or after a moment."""
@@ -252,6 +264,9 @@ class Pipeline:
 
     def _take_in(self, page: Page, *, ended: bool) -> None:
         self._counts.reads += 1
+        self._read_at = self._clock()
+        if not self._ahead.records and not len(self._watermark):
+            self._moved_at = self._read_at
         self._gaps.after_page(page, closed=ended)
         as_of = self._gaps.as_of
         if page.records.num_rows:
@@ -398,6 +413,7 @@ class Pipeline:
         self._count(part, outcome)
         reached = self._watermark.acknowledged(part.ticket)
         if reached is not None:
+            self._moved_at = self._clock()
             self._position = reached.after
             self._acknowledge(reached.as_of, reached.lag_ms)
         self.wake_reader()

@@ -9,14 +9,14 @@ from shardline.core.leasing.own_heartbeat import Summary
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from shardline.consumer.messages import Counts, PipelineKey
+    from shardline.consumer.messages import Counts, PipelineKey, Pulse
 
 
 class Rates:
     """Turns counts since the start of a runner into rates over the last seconds."""
 
     def __init__(self) -> None:
-        self._lag_ms: dict[PipelineKey, int | None] = {}
+        self._lag_ms: dict[PipelineKey, int] = {}
         self._last: dict[str, tuple[float, Counts]] = {}
 
     def acknowledged(self, key: PipelineKey, lag_ms: int | None) -> None:
@@ -25,17 +25,24 @@ class Rates:
             self._lag_ms[key] = lag_ms
 
     def summaries(
-        self, counts: Mapping[str, Counts], running: Collection[PipelineKey], now: float
+        self, pulse: Pulse, running: Collection[PipelineKey], now: float
     ) -> dict[str, Summary]:
         """Return a summary for each stream from the runner's newest counts."""
         self._lag_ms = {key: lag for key, lag in self._lag_ms.items() if key in running}
-        return {name: self._summary(name, count, now) for name, count in counts.items()}
+        waiting_ms = {key: wait for key, wait in pulse.waiting_ms.items() if key in running}
+        return {
+            name: self._summary(name, count, waiting_ms, now)
+            for name, count in pulse.counts.items()
+        }
 
-    def _summary(self, stream_name: str, count: Counts, now: float) -> Summary:
+    def _summary(
+        self, stream_name: str, count: Counts, waiting_ms: Mapping[PipelineKey, int], now: float
+    ) -> Summary:
+        """Return one stream's. What a shard was behind grows while it does not move."""
         lags = [
-            lag
-            for key, lag in self._lag_ms.items()
-            if key.stream_name == stream_name and lag is not None
+            self._lag_ms.get(key, 0) + waiting_ms.get(key, 0)
+            for key in {*self._lag_ms, *waiting_ms}
+            if key.stream_name == stream_name
         ]
         then, before = self._last.get(stream_name, (now, count))
         self._last[stream_name] = (now, count)

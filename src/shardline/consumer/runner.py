@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PULSE_SECONDS: Final = 1.0
+_MOMENT_SECONDS: Final = 2.0
+"""A shard that waits no longer than this is not behind."""
 
 
 class _Work:
@@ -181,8 +183,10 @@ class Runner:
                     self._drop(place, work)
             for place, work in list(self._abandoned.items()):
                 self._look_after(place, work.oldest_call(), now)
+            waits = {w.pipeline.key: w.pipeline.waiting_seconds() for w in self._works.values()}
+            waiting_ms = {key: int(1000 * s) for key, s in waits.items() if s > _MOMENT_SECONDS}
             counts = self.counts
-        self._send(Pulse(counts))
+        self._send(Pulse(counts, waiting_ms))
 
     # --- pipelines ------------------------------------------------------------------------------
 

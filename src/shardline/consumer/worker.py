@@ -264,7 +264,7 @@ class Worker:
 
     def _summarize(self, pulse: Pulse) -> None:
         """Put the rates of each stream into its next heartbeats."""
-        summaries = self._rates.summaries(pulse.counts, self._running, self._clock())
+        summaries = self._rates.summaries(pulse, self._running, self._clock())
         for stream_name, summary in summaries.items():
             self.coordinators[stream_name].summarize(summary)
 

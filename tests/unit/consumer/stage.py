@@ -134,6 +134,10 @@ class Stage:
     def reports(self, *kinds: type) -> list[Any]:
         return [m for m in self.sent if isinstance(m, kinds) and not isinstance(m, Pulse)]
 
+    def pulse(self) -> Pulse:
+        """Return the last sign of life."""
+        return [message for message in self.sent if isinstance(message, Pulse)][-1]
+
     def acknowledged(self) -> Position | None:
         found = self.reports(Acknowledged)
         return found[-1].position if found else None

@@ -22,6 +22,7 @@ from shardline.consumer.messages import (
     ShardProcessed,
 )
 from shardline.consumer.policies import Halt, Retry
+from shardline.consumer.rates import Rates
 from shardline.core.positions import After
 from tests.unit.consumer.stage import Keeping, Stage
 
@@ -144,6 +145,40 @@ def test_a_shard_whose_consumer_hangs_holds_up_no_other() -> None:
     assert stage.processed(ids[0]) == []
     for shard_id in ids[1:]:
         assert stage.processed(shard_id) == numbers(0, 20)
+
+
+@pytest.mark.parametrize("how", ["hangs", "fails"])
+def test_a_shard_whose_consumer_does_not_move_is_said_to_wait_and_no_other(how: str) -> None:
+    stage = Stage(shards=2)
+    ids = stage.shard_ids
+    if how == "hangs":
+        stage.loops.hangs = lambda name, call: ids[0] in name and "process" in repr(call)
+    else:
+        Keeping.fails = lambda batch: batch.shard_id == ids[0]
+    keys = [stage.start(shard_id) for shard_id in ids]
+    stage.run(10)
+    for i in range(2):
+        put(stage, 0, 20, hash_key=i * 2**127 + 5)
+    stage.run(30)
+    waiting = stage.pulse().waiting_ms
+    assert list(waiting) == keys[:1]
+    assert 25_000 < waiting[keys[0]] <= 30_000
+    rates = Rates()
+    rates.acknowledged(keys[0], 500)
+    [summary] = rates.summaries(stage.pulse(), keys, now=0.0).values()
+    assert summary.lag_ms == 500 + waiting[keys[0]]
+    [without] = rates.summaries(stage.pulse(), keys[1:], now=0.0).values()
+    assert without.lag_ms is None
+
+
+def test_a_quiet_shard_waits_for_nobody_until_the_service_is_silent() -> None:
+    stage = Stage()
+    key = stage.start(stage.shard_ids[0])
+    stage.run(100)
+    assert stage.pulse().waiting_ms == {}
+    stage.loops.hangs = lambda name, call: "read" in repr(call)
+    stage.run(100)
+    assert stage.pulse().waiting_ms[key] > 90_000
 
 
 @pytest.mark.req("K-46", "K-47")

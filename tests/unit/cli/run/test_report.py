@@ -22,16 +22,16 @@ class Broken(io.StringIO):
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
-def test_only_a_line_that_finds_no_room_is_left_out(
+def test_only_a_line_that_finds_no_place_is_left_out(
     monkeypatch: pytest.MonkeyPatch, stream: str
 ) -> None:
     report = Report(as_json=stream == "stdout")
-    for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+    for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
         monkeypatch.setattr(f"sys.{stream}", Broken(number))
-        report.no_status("the disk is full")
-    monkeypatch.setattr(f"sys.{stream}", Broken(errno.EIO))
+        report.no_status("the disk is full, or the terminal was closed")
+    monkeypatch.setattr(f"sys.{stream}", Broken(errno.EBADF))
     with pytest.raises(OSError, match="not written"):
-        report.no_status("the disk is broken")
+        report.no_status("the stream is closed")
 
 
 def test_an_error_in_java_is_one_line() -> None:
