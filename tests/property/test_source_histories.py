@@ -25,7 +25,8 @@ def test_random_lives_keep_every_promise(first: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "seed", [1203, 2010, 434878578288, 208936399330, 208936405497, 727176559732]
+    "seed",
+    [1203, 2010, 434878578288, 208936399330, 208936405497, 727176559732, 54679664681, 54679665504],
 )
 def test_lives_that_once_broke_a_promise_keep_it(seed: int) -> None:
     assert live(seed).failure is None

@@ -13,7 +13,7 @@ from shardline.core.gaps import (
     moved_with_parents,
     vouched,
 )
-from shardline.core.lineage import Lineage, State, children_of, marks_in_use, trace
+from shardline.core.lineage import Lineage, children_of, marks_in_use, trace
 from shardline.core.offsets import Mark, Offset, Range, whole_hour
 from shardline.core.planning.queries import Place
 from shardline.core.positions import (
@@ -62,8 +62,8 @@ class PlanState:
     def readable(self) -> tuple[str, ...]:
         """The shards that may be read now.
 
-        A shard whose parents came and went unseen may descend from any shard that we know and no
-        listing shows. It waits until it is decided what became of those.
+        A shard whose parents no listing shows may descend, through them, from any other shard that
+        we know and no listing shows. It waits until it is decided what became of those.
         """
         undecided = any(self.lineage[shard_id].shard is None for shard_id in self.places)
         return tuple(
@@ -73,10 +73,10 @@ class PlanState:
         )
 
     def _is_orphan(self, shard: Shard) -> bool:
-        """Return true if a shard is not begun, and nothing is known of one of its parents."""
+        """Return true if a shard is not begun, and the parents of one of its parents unknown."""
         begun = isinstance(self.places[shard.id].position, After)
         return not begun and any(
-            self.lineage[parent].state is State.TRIMMED and parent not in self.places
+            self.lineage[parent].shard is None and parent not in self.places
             for parent in shard.parents
         )
 

@@ -52,6 +52,20 @@ def test_a_child_is_readable_once_the_batch_that_ends_its_parent_is_committed() 
     assert state.places == {"b": Place(TRIM_HORIZON, NOON - hour)}
 
 
+@pytest.mark.req("O-03", "K-02")
+@pytest.mark.case("X-07")
+def test_a_child_of_a_shard_that_is_gone_waits_for_all_that_may_be_its_ancestors() -> None:
+    """No listing says any more whose child "b" was: "a" may have records that come first."""
+    child = Shard("c", ("b",), WHOLE, SequenceNumber("20"))
+    gone = {"b": Mark(NOON - DAY, NOON)}
+    places = {"a": Range(RECORD, RECORD, NOON - DAY), "c": Range(TRIM_HORIZON, TRIM_HORIZON, NOON)}
+    assert after(offset(places, gone), child).readable == ()
+    begun = places | {"c": Range(TRIM_HORIZON, RECORD, NOON)}
+    assert after(offset(begun, gone), child).readable == ("c",)
+    del places["a"]
+    assert after(offset(places, gone), child).readable == ("c",)
+
+
 @pytest.mark.case("X-15")
 def test_a_child_that_waits_is_as_young_as_its_parent() -> None:
     known = offset({"a": Range(RECORD, RECORD, NOON), "b": Range(TRIM_HORIZON, TRIM_HORIZON, BORN)})
