@@ -74,14 +74,14 @@ GUARDS: Final = (
         "local/journal.py",
         "    if not stat.S_ISREG(os.fstat(descriptor).st_mode):",
         "    if False:",
-        "tests/integration/test_local_file.py -k regular",
+        "tests/integration/test_local_journal.py -k regular",
     ),
     Guard(
         "journal", "the database of another program becomes a journal",
         "local/journal.py",
         '    if version == 0 and tables - {"entries"}:',
         "    if False:",
-        "tests/integration/test_local_file.py -k another_program",
+        "tests/integration/test_local_journal.py -k another_program",
     ),
     Guard(
         "journal", "a journal of another format is opened",
@@ -283,7 +283,7 @@ GUARDS: Final = (
     Guard(
         "full disk", "a line that finds no room ends the run",
         "cli/run/report.py",
-        "        if error.errno not in _NO_ROOM:",
+        "        if error.errno not in _NO_PLACE:",
         "        if True:",
         "tests/unit/cli/run/test_report.py",
     ),
