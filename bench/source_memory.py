@@ -80,6 +80,7 @@ def measure(records: int, most_in_batch: int) -> dict[str, Any]:
     """Fill, read, and return what it took."""
     with kinesis() as service, tempfile.TemporaryDirectory() as checkpoint:
         service.create(STREAM, SHARDS)
+        service.limit(enabled=True)
         began = time.monotonic()
         fill(service, records)
         filled_seconds = time.monotonic() - began
