@@ -34,9 +34,8 @@ def run_readme_consumer(
     `printed_in` are patterns of the files, within the folder, in which that shows.
     """
     text = README.read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n# billing\.py\n(.*?)```", text, re.DOTALL)
     (command,) = re.findall(r"^shardline (run billing:Billing .*)$", text, re.MULTILINE)
-    (folder / "billing.py").write_text(code)
+    (folder / "billing.py").write_text(readme_consumer())
     client.create_stream(StreamName="orders", ShardCount=2)
     wait_until_active(client, "orders")
     typed = command.replace("http://127.0.0.1:4567", endpoint_url).split()
@@ -59,6 +58,13 @@ def run_readme_consumer(
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     assert "every lease handed back, nothing to repeat" in output.read_text()
+
+
+def readme_consumer() -> str:
+    """Return the README's module with its consumer."""
+    text = README.read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n# billing\.py\n(.*?)```", text, re.DOTALL)
+    return str(code)
 
 
 def _put_until_printed(

@@ -267,7 +267,7 @@ class ShardBuffer:
     def opened_after(self) -> datetime:
         """A service time before which nothing unread arrived, though only an iterator holds it."""
         pinned = self._reader.position
-        return pinned.time if isinstance(pinned, AtTime) else self.service_time
+        return pinned.time if isinstance(pinned, AtTime) else self.service_time - self._retention
 
     @property
     def idle(self) -> bool:
