@@ -155,7 +155,9 @@ class SimTable(MemoryLeaseTable):
             self._ids.pop(space, None)
 
     def delete_header(self, space: Space) -> None:
-        self._headers.pop(space, None)
+        """Delete it, unless it is all there is: without a trace of it, the app is another one."""
+        if self._rows.get(space):
+            self._headers.pop(space, None)
 
     def delete_heartbeats(self, space: Space) -> None:
         self._heartbeats.get(space, {}).clear()

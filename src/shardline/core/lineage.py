@@ -7,7 +7,7 @@ listing is not gone, and missing from our records is not drained either.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
@@ -114,6 +114,25 @@ def marks_in_use(listed: Iterable[Shard], drained: AbstractSet[str]) -> frozense
     shards = tuple(listed)
     named = {shard.id for shard in shards} | {parent for s in shards for parent in s.parents}
     return frozenset(drained & named)
+
+
+def descends(
+    shard_id: str, ancestors: Container[str], parents_of: Callable[[str], Iterable[str]]
+) -> bool:
+    """Return true if one of these shards is an ancestor of a shard.
+
+    A shard expires after its ancestors. So a listing that lacks a shard and shows an ancestor of
+    it is older than the shard, and its machine's "not found" does not mean that it expired.
+    """
+    frontier, seen = list(parents_of(shard_id)), set[str]()
+    while frontier:
+        ancestor = frontier.pop()
+        if ancestor in ancestors:
+            return True
+        if ancestor not in seen:
+            seen.add(ancestor)
+            frontier.extend(parents_of(ancestor))
+    return False
 
 
 def uncovered(listed: Iterable[Shard]) -> tuple[HashRange, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from shardline.core.lineage import descends
 from shardline.core.positions import LATEST, TRIM_HORIZON, AtTime, Latest, Position, TrimHorizon
 
 if TYPE_CHECKING:
@@ -83,26 +84,17 @@ def begin_later(
             frozenset(shard.id for shard in strangers if shard.id in ancestors),
         )
     parents = {shard.id: shard.parents for shard in listed}
+
+    def parents_of(shard_id: str) -> Iterable[str]:
+        return parents.get(shard_id, ())
+
     return Beginning(
         {
-            shard.id: TRIM_HORIZON if _descends(shard.id, parents, known) else start
+            shard.id: TRIM_HORIZON if descends(shard.id, known, parents_of) else start
             for shard in strangers
         },
         frozenset(),
     )
-
-
-def _descends(shard_id: str, parents: Mapping[str, Iterable[str]], known: AbstractSet[str]) -> bool:
-    """Return true if a shard has an ancestor that is known."""
-    frontier, seen = list(parents.get(shard_id, ())), set[str]()
-    while frontier:
-        ancestor = frontier.pop()
-        if ancestor in known:
-            return True
-        if ancestor not in seen:
-            seen.add(ancestor)
-            frontier.extend(parents.get(ancestor, ()))
-    return False
 
 
 def _ancestors(listed: Iterable[Shard], of: AbstractSet[str]) -> frozenset[str]:

@@ -29,6 +29,7 @@ from shardline.services.steps import Pause
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
 
     from shardline.core.leasing.described_stream import LatestStart
     from shardline.core.leasing.instructions import Instruction
@@ -220,7 +221,8 @@ class RowRounds:
             return
         created_at, latest = stream.created_at, state.described.latest
         created = stored is None or stored.stream_created_at < created_at
-        if created and stored is not None and member.asks_for(stored.stream_created_at):
+        earlier = self._stream_in_use(stored)
+        if earlier is not None and earlier < created_at and member.asks_for(earlier):
             return  # an earlier stream of the table, which may not be drained yet
         if created:
             if self._begins_at_latest(stored) and latest is None:
@@ -242,6 +244,17 @@ class RowRounds:
             logger.info("%s joined %s: %s", state.owner, member.space[1], self.origin)
         if stored is not None:
             member.handle(e.HeaderRead(stored, _skipped(stored, latest, created=created)))
+
+    def _stream_in_use(self, stored: Header | None) -> datetime | None:
+        """Return when the stream was created that the app reads; by its rows if it has no header.
+
+        None if it has no rows either. The rows of a later stream come after an earlier one was
+        drained.
+        """
+        seen = stored or self._member.state.header
+        if seen is not None:
+            return seen.stream_created_at
+        return max((row.stream_created_at for row in self._rows_at_join or ()), default=None)
 
     def _begins_at_latest(self, stored: Header | None) -> bool:
         """Return true if this worker is the first of its app, and that begins at "latest"."""

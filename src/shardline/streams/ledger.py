@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from shardline.core.lineage import Lineage, children_of, trace
+from shardline.core.lineage import Lineage, children_of, descends, trace
 from shardline.core.positions import TRIM_HORIZON, After, AtTime, Latest, Position, TrimHorizon
 from shardline.core.starts import begin, begin_later
 
@@ -93,6 +93,13 @@ class Ledger:
         """Return which shards may be read now, and which must wait."""
         return trace(self.listed, drained=self.drained, known=self.places.keys(), gone=self.gone)
 
+    def set_gone(self, shard_ids: Iterable[str]) -> None:
+        """Record shards that the service did not find, unless the listing is older than they."""
+        listed = {shard.id for shard in self.listed}
+        self.gone.update(
+            i for i in shard_ids if not descends(i, listed, lambda k: self._parents.get(k, ()))
+        )
+
     def children(self, shard_id: str) -> tuple[str, ...]:
         """Return the listed children of a shard."""
         return self._children.get(shard_id, ())
@@ -143,7 +150,9 @@ class Ledger:
 
     def _set_listing(self, listed: tuple[Shard, ...]) -> None:
         self.listed = listed
-        self._parents = {shard.id: shard.parents for shard in listed}
+        in_use = self.places.keys() | self.drained
+        self._parents = {k: v for k, v in self._parents.items() if k in in_use}
+        self._parents.update((shard.id, shard.parents) for shard in listed)
         self._children = children_of(listed)
 
 

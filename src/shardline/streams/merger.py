@@ -308,7 +308,7 @@ class StreamMerger:
         missing = [s for s in lineage.undiscovered if s not in self._buffers]
         gone = gone_shards(self._service, missing)
         if gone:
-            self.ledger.gone |= gone
+            self.ledger.set_gone(gone)
             lineage = self.ledger.lineage()
         for shard_id in lineage.gaps:
             self._report_expired(shard_id)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from shardline.core.leasing.listed_shards import ListedShards
-from shardline.core.lineage import State, marks_in_use, trace
+from shardline.core.lineage import State, descends, marks_in_use, trace
 from shardline.core.positions import LATEST, TRIM_HORIZON, AtTime
 from shardline.core.starts import begin, begin_at_time, begin_later
 
@@ -172,6 +172,13 @@ class Ledger:
         gone = self.listing.gone
         return sorted(i for i in gone if i in self.rows and i not in self.completed) if gone else []
 
+    def predates(self, shard_id: str) -> bool:
+        """Return true if the listing is older than a shard that it lacks: it has an ancestor."""
+        rows = self.rows
+        return descends(
+            shard_id, self.listing.shards, lambda i: rows[i].parents if i in rows else ()
+        )
+
     def drained(self) -> bool:
         """Return true if all that is listed is closed and was processed, and nothing else is left.
 
@@ -297,7 +304,8 @@ class Ledger:
         found.update(p for shard in listed.values() for p in shard.parents if p in skipped)
         frontier = [p for row in rows if row.begun for p in row.parents]
         if self._settled_at_latest:
-            frontier += [p for row in rows for p in row.parents if p in self._absent]
+            absent = self._absent - self.lost.keys()  # somebody deleted those: they had a row
+            frontier += [p for row in rows for p in row.parents if p in absent]
         while frontier:
             shard_id = frontier.pop()
             if shard_id not in self.rows and shard_id not in found:
@@ -311,7 +319,8 @@ class Ledger:
         if not self._settled_at_latest:
             return ()
         parents = dict.fromkeys(p for row in self.rows.values() for p in row.parents)
-        return tuple(p for p in parents if p not in self.rows and p not in passed)
+        known = (self.rows, self.lost, passed)
+        return tuple(p for p in parents if not any(p in shards for shards in known))
 
     @property
     def _settled_at_latest(self) -> bool:

@@ -89,7 +89,7 @@ class MissingRows:
                 row = replace(row, lease_owner=None, given_to=None)
             elif shard_id in beginnings:
                 parents = ledger.listing.shards[shard_id].parents
-                if header.latest and header.settled and _comes_first(parents, absent, ledger):
+                if header.latest and _comes_first(parents, absent, ledger):
                     continue  # once it had a row, its parents would be taken for skipped
                 as_of = _as_of(header, beginnings[shard_id], service_time, retention)
                 row = LeaseRow(

@@ -287,7 +287,8 @@ class LeaseState:
                 if children:
                     ledger.list_children(children)
             case e.ShardLookedUp(shard_id, found_it):
-                if found_it or self.described.may_be_gone(ledger.rows.get(shard_id), now):
+                may_be_gone = self.described.may_be_gone(ledger.rows.get(shard_id), now)
+                if found_it or (may_be_gone and not ledger.predates(shard_id)):
                     ledger.looked_up(shard_id, found_it, now)
             case _:
                 raise TypeError(f"not an event: {event}")

@@ -105,7 +105,9 @@ class Planner:
                 self._target_wanted = True
             case Listed(shards):
                 self._schedule.end(List, now)
-                if self._stream.take_listing(shards, now) and (self._state is None or self._idle):
+                state = self._state
+                in_use = state.known if state is not None else ()
+                if self._stream.take_listing(shards, now, in_use) and (state is None or self._idle):
                     self._settle(now)
             case Described():
                 self._schedule.end(Describe, now)
@@ -242,20 +244,18 @@ class Planner:
         self._loss.checked(shard_id, event.position, now)
         if state is None:
             return
-        if event.evidence is Evidence.KEPT:
-            if event.position is None:
-                self._stream.list_soon(now)
+        kept = event.evidence is Evidence.KEPT
+        if event.position is None and (kept or self._stream.predates(shard_id)):
+            self._stream.list_soon(now)
+        elif kept:
+            return
         elif event.position is not None or shard_id in state.places:
             self._weigh(shard_id, event.evidence, now)
         else:
-            self._stream.gone.add(shard_id)
-            self._loss.weigh_unseen(
-                shard_id,
-                [s for s in self._stream.listed.values() if shard_id in s.parents],
-                state,
-                now=self.clock.time(now),
-                retention=self._stream.retention,
-            )
+            view, time = self._stream, self.clock.time(now)
+            view.gone.add(shard_id)
+            children = [s for s in view.listed.values() if shard_id in s.parents]
+            self._loss.weigh_unseen(shard_id, children, state, now=time, retention=view.retention)
             self._settle(now)
 
     def _weigh(self, shard_id: str, evidence: Evidence, now: float) -> None:

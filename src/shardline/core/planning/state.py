@@ -59,6 +59,11 @@ class PlanState:
         return _read_since(self.places, self.drained, self.gaps)
 
     @property
+    def known(self) -> AbstractSet[str]:
+        """The shards with a place or a mark."""
+        return self.places.keys() | self.drained.keys()
+
+    @property
     def readable(self) -> tuple[str, ...]:
         """The shards that may be read now.
 

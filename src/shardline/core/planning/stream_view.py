@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from shardline.core.lineage import uncovered
+from shardline.core.lineage import descends, uncovered
 from shardline.errors import ShardlineError
 
 if TYPE_CHECKING:
+    from collections.abc import Container
     from datetime import datetime
 
     from shardline.core.offsets import Offset
@@ -32,15 +33,21 @@ class StreamView:
     retention: timedelta = timedelta(hours=24)
     gone: set[str] = field(default_factory=set)
     """Shards that the service, asked for each, does not have."""
+    parents: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Of the listed shards, and of those that an earlier listing showed and that are in use."""
     list_at: float = 0.0
     describe_at: float = 0.0
 
-    def take_listing(self, shards: tuple[Shard, ...], now: float) -> bool:
+    def take_listing(
+        self, shards: tuple[Shard, ...], now: float, in_use: Container[str] = ()
+    ) -> bool:
         """Take in a listing; return false if it cannot be true."""
         if not shards and self.listed:
             self.list_at = now + _LIST_AGAIN_SECONDS  # no stream loses all its shards at once
             return False
         self.listed = {shard.id: shard for shard in shards}
+        self.parents = {k: v for k, v in self.parents.items() if k in in_use}
+        self.parents.update((shard.id, shard.parents) for shard in shards)
         again = not self.whole
         self.list_at = now + (_LIST_AGAIN_SECONDS if again else _LIST_SECONDS)
         return True
@@ -56,6 +63,10 @@ class StreamView:
     def list_soon(self, now: float) -> None:
         """Have the shards listed again soon, without a storm of listings."""
         self.list_at = min(self.list_at, now + _LIST_AGAIN_SECONDS)
+
+    def predates(self, shard_id: str) -> bool:
+        """Return true if the listing is older than a shard that it lacks."""
+        return descends(shard_id, self.listed, lambda i: self.parents.get(i, ()))
 
     def is_closed(self, shard_id: str) -> bool:
         """Return true if the listing shows a shard closed."""
