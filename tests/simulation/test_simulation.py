@@ -44,6 +44,10 @@ FOUND_SINCE = (
     727596064650,
     727596074373,
     727596061050,
+    600000011051,
+    600000012606,
+    43703533586,
+    43703535964,
 )
 """Seeds that failed once, in worlds as seeds choose them now."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from shardline.core.lineage import Lineage, children_of, descends, trace
+from shardline.core.lineage import Lineage, children_of, descends, trace, uncovered
 from shardline.core.positions import TRIM_HORIZON, After, AtTime, Latest, Position, TrimHorizon
 from shardline.core.starts import begin, begin_later
 
@@ -95,6 +95,8 @@ class Ledger:
 
     def set_gone(self, shard_ids: Iterable[str]) -> None:
         """Record shards that the service did not find, unless the listing is older than they."""
+        if uncovered(self.listed):
+            return
         listed = {shard.id for shard in self.listed}
         self.gone.update(
             i for i in shard_ids if not descends(i, listed, lambda k: self._parents.get(k, ()))

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from shardline.core.gaps import gap_at
+from shardline.core.gaps import gap_at, may_have_expired
 from shardline.core.merging import merge
 from shardline.core.positions import AtTime, Latest
 from shardline.errors import GapError, ShardNotFound
@@ -280,8 +280,7 @@ class StreamMerger:
                     buffer.add(fetched, self._clock())
                     self._service_time = max(self._service_time, fetched.service_time)
                 elif isinstance(error, ShardNotFound):
-                    self._report_expired(buffer.shard_id)
-                    self._open_buffers()
+                    self._lose(buffer.shard_id)
                 else:
                     errors.append(error)
             except GapError as gap:
@@ -306,7 +305,8 @@ class StreamMerger:
         """Open the shards that may be read now. An unlisted parent is looked up by its id."""
         lineage = self.ledger.lineage()
         missing = [s for s in lineage.undiscovered if s not in self._buffers]
-        gone = gone_shards(self._service, missing)
+        not_found = gone_shards(self._service, missing)
+        gone = {shard_id for shard_id in not_found if not self._is_young(shard_id)}
         if gone:
             self.ledger.set_gone(gone)
             lineage = self.ledger.lineage()
@@ -323,6 +323,23 @@ class StreamMerger:
                     self._clock,
                     self._pause,
                 )
+
+    def _lose(self, shard_id: str) -> None:
+        """A shard that was read is not found: look again if it is young, else its rest expired."""
+        if self._is_young(shard_id):
+            del self._buffers[shard_id]
+            self._list_at = min(self._list_at, self._clock() + _LIST_AGAIN_SECONDS)
+            return
+        self._report_expired(shard_id)
+        self._open_buffers()
+
+    def _is_young(self, shard_id: str) -> bool:
+        """Return true if nothing of a shard can have expired: "not found" is a stale answer."""
+        as_of = self.ledger.as_of(shard_id)
+        if as_of is None:
+            return False
+        now = self._service.describe().service_time or datetime.now(UTC)
+        return not may_have_expired(as_of, now=now, retention=self._retention)
 
     def _report_expired(self, shard_id: str) -> None:
         """Report the gap of a shard that has expired, and mark the shard as drained."""

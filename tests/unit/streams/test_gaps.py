@@ -6,13 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from shardline.core.positions import TRIM_HORIZON, After
+from shardline.core.positions import TRIM_HORIZON, After, Position
 from shardline.core.shards import SequenceNumber
-from shardline.errors import ConfigurationError, GapError
+from shardline.errors import ConfigurationError, GapError, ShardNotFound
 from shardline.services.pace import UNPACED
 from shardline.streams.stream import Stream
 from tests.twins.kinesis import KinesisTwin
-from tests.unit.streams.world import World, names
+from tests.unit.streams.world import Watched, World, names
 
 DAY = 24 * 3600
 
@@ -40,6 +40,53 @@ def test_expired_in_mid_stream_fails_with_shard_and_position_named() -> None:
     assert names(going_on) == ["kept"]
     stream.move_to("trim_horizon")
     assert names(stream) == ["kept"]
+
+
+@pytest.mark.case("X-11")
+def test_a_stale_listing_hides_a_child_and_nothing_of_it_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neither the listing nor the answer for the shard knows it: both show its parent."""
+    world = World()
+    for number in range(3):
+        world.put(f"parent {number}")
+    for number, child in enumerate(world.split(world.roots[0])):
+        world.put(f"child {number}", child)
+    stream = world.stream("trim_horizon", page_size=1)
+    found = names(stream, 1)
+    with monkeypatch.context() as behind:
+        listed = tuple(s for s in world.service.list_shards() if s.id == world.roots[0])
+        behind.setattr(world.service, "list_shards", lambda: listed)
+        behind.setattr(world.service, "has_shard", lambda shard_id: False, raising=False)
+        world.clock.advance(3600)
+        found += names(stream, 1)
+    world.clock.advance(3600)
+    found += names(stream)
+    assert sorted(found) == ["child 0", "child 1", "parent 0", "parent 1", "parent 2"]
+    assert stream.gaps == ()
+
+
+@pytest.mark.case("X-11")
+def test_a_young_shard_that_is_not_found_is_read_a_little_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    world.put("parent")
+    child, _ = world.split(world.roots[0])
+    world.put("child", child)
+    stream = world.stream("trim_horizon")
+
+    def open_shard(shard_id: str, position: Position) -> str:
+        if shard_id == child:
+            raise ShardNotFound("not known here yet")
+        return Watched.open(world.service, shard_id, position)
+
+    with monkeypatch.context() as behind:
+        behind.setattr(world.service, "open", open_shard)
+        assert names(stream) == ["parent"]
+    world.clock.advance(2)
+    assert names(stream) == ["child"]
+    assert stream.gaps == ()
 
 
 @pytest.mark.req("K-02")

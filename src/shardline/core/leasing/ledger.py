@@ -173,10 +173,13 @@ class Ledger:
         return sorted(i for i in gone if i in self.rows and i not in self.completed) if gone else []
 
     def predates(self, shard_id: str) -> bool:
-        """Return true if the listing is older than a shard that it lacks: it has an ancestor."""
-        rows = self.rows
-        return descends(
-            shard_id, self.listing.shards, lambda i: rows[i].parents if i in rows else ()
+        """Return true if the listing may be older than a shard that it lacks.
+
+        It is if it has an ancestor, or nobody for some hash keys: expired shards leave heirs.
+        """
+        listing, rows = self.listing, self.rows
+        return bool(listing.holes) or descends(
+            shard_id, listing.shards, lambda i: rows[i].parents if i in rows else ()
         )
 
     def drained(self) -> bool:

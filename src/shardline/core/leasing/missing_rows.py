@@ -10,7 +10,7 @@ from shardline.core.leasing.instructions import Bump, Create
 from shardline.core.leasing.rows import EPOCHS_PER_MOVE, Header, LeaseRow
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from datetime import datetime, timedelta
 
     from shardline.core.leasing.ledger import Ledger
@@ -64,8 +64,9 @@ class MissingRows:
         lost = {i: ledger.lost[i] for i in ledger.lost_in_use()}
         unproven = set(ledger.unproven)
         missing = [i for i in ledger.missing() if i not in lost and i not in unproven]
+        held = _held(header, ledger, missing, lost)
         doubted, since = ledger.doubted(), self._missing_since
-        waiting = len(doubted) < len(missing)  # as long as rows are being created
+        waiting = not held.union(doubted).issuperset(missing)  # as long as rows are being created
         self._missing_since = {
             i: now if waiting and i in doubted else since.get(i, now) for i in (*lost, *missing)
         }
@@ -76,21 +77,18 @@ class MissingRows:
         long_ago = now - 2 * self._lease_seconds
         due = [
             i for i in self._due(ledger, lost, peers, heirs_of, now)
-            if i not in doubted or self._missing_since[i] <= long_ago
+            if i not in held and (i not in doubted or self._missing_since[i] <= long_ago)
         ]  # fmt: skip
         if any(self._missing_since[i] > self._moved_at for i in due):
             yield Bump()
             return
         beginnings = ledger.beginnings(header, missing) if due else {}
-        absent = {*missing, *lost}
         for shard_id in due:
             row = lost.get(shard_id)
             if row is not None:
                 row = replace(row, lease_owner=None, given_to=None)
             elif shard_id in beginnings:
                 parents = ledger.listing.shards[shard_id].parents
-                if header.latest and _comes_first(parents, absent, ledger):
-                    continue  # once it had a row, its parents would be taken for skipped
                 as_of = _as_of(header, beginnings[shard_id], service_time, retention)
                 row = LeaseRow(
                     header.app_name,
@@ -121,6 +119,8 @@ class MissingRows:
             shard = ledger.listing.shards.get(shard_id)
             if shard is not None and any(parent in heirs_of for parent in shard.parents):
                 due[shard_id] = None
+            elif shard_id not in lost and self._may_be_deleted(shard_id, ledger, peers, now):
+                due.pop(shard_id, None)
         for shard_id, row in lost.items():
             holder = None if row.completed else row.lease_owner
             if holder == self._me and shard_id not in self.doubtful:
@@ -131,11 +131,35 @@ class MissingRows:
                 due.pop(shard_id, None)
         return list(due)
 
+    def _may_be_deleted(self, shard_id: str, ledger: Ledger, peers: Peers, now: float) -> bool:
+        """Return true if somebody may hold the shard, who knows the position: its row is gone.
 
-def _comes_first(parents: Iterable[str], absent: Collection[str], ledger: Ledger) -> bool:
-    """Return true if a parent still gets a row, or may get one: it was not listed here yet."""
+        A row that is not deleted is missing only for a new app, or while the parents are read.
+        """
+        header, rows = ledger.header, ledger.rows
+        if header is None or not header.settled or ledger.outdated or not peers.live():
+            return False
+        parents = ledger.listing.shards[shard_id].parents
+        is_new = any(p in rows and p not in ledger.completed for p in parents)
+        return not is_new and now - self._missing_since[shard_id] < self._lease_seconds
+
+
+def _held(
+    header: Header, ledger: Ledger, missing: Collection[str], lost: Collection[str]
+) -> set[str]:
+    """Return shards that wait for a parent's row, or for one that was not listed here yet.
+
+    From a start at "latest" their parents would be taken for skipped once they had a row.
+    """
+    if not header.latest:
+        return set()
     known = (ledger.rows, ledger.listing.shards, ledger.listing.gone)
-    return any(p in absent or not any(p in shards for shards in known) for p in parents)
+
+    def comes_first(parent: str) -> bool:
+        return parent in absent or not any(parent in shards for shards in known)
+
+    absent, listed = {*missing, *lost}, ledger.listing.shards
+    return {i for i in missing if any(map(comes_first, listed[i].parents))}
 
 
 def _as_of(

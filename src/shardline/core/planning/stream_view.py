@@ -65,8 +65,8 @@ class StreamView:
         self.list_at = min(self.list_at, now + _LIST_AGAIN_SECONDS)
 
     def predates(self, shard_id: str) -> bool:
-        """Return true if the listing is older than a shard that it lacks."""
-        return descends(shard_id, self.listed, lambda i: self.parents.get(i, ()))
+        """Return true if the listing may be older than a shard that it lacks."""
+        return not self.whole or descends(shard_id, self.listed, lambda i: self.parents.get(i, ()))
 
     def is_closed(self, shard_id: str) -> bool:
         """Return true if the listing shows a shard closed."""

@@ -67,6 +67,52 @@ def test_from_latest_a_child_waits_for_a_parent_that_was_not_listed_here_yet() -
     assert [c.new.shard_id for c in created() if isinstance(c, Create)] == ["s2"]
 
 
+@pytest.mark.case("L-04")
+def test_from_latest_a_grandchild_waits_although_the_start_is_not_settled() -> None:
+    """The worker that resolved "latest" died; others list what was split twice since."""
+    header = Header(*SPACE, BIRTH, AtTime(BIRTH), latest=True)
+    end = SequenceNumber("9")
+    listed = (Shard("s0", last=end), Shard("s1", ("s0",), last=end), Shard("s2", ("s1",)))
+    ledger, missing = Ledger(goes_on_after_gaps=False), MissingRows("a/1", 10.0)
+    ledger.read_header(header, 0.0)
+    ledger.list_shards(listed, 0.0)
+    created: list[str] = []
+    for now in (0.0, 1.0, 21.0, 22.0, 23.0, 24.0):
+        missing.moved(header, now + 0.5)
+        for instruction in missing.create(
+            header, ledger, Peers("a/1", 10.0), now,
+            service_time=BIRTH, retention=timedelta(days=1),
+        ):  # fmt: skip
+            if isinstance(instruction, Create):
+                created.append(instruction.new.shard_id)
+                ledger.remember(instruction.new, now)
+    assert created == ["s0", "s1", "s2"]
+
+
+@pytest.mark.case("L-04")
+def test_a_parent_whose_row_was_deleted_was_not_skipped() -> None:
+    header = Header(*SPACE, BIRTH, AtTime(BIRTH), settled=True, latest=True)
+    ledger = Ledger(goes_on_after_gaps=False)
+    ledger.read_header(header, 0.0)
+    ledger.list_shards((Shard("s0", last=SequenceNumber("9")), Shard("s1", ("s0",))), 0.0)
+    ledger.remember(LeaseRow(*SPACE, "s0", BIRTH), 0.0)
+    ledger.remember(LeaseRow(*SPACE, "s1", BIRTH, parents=("s0",)), 0.0)
+    for _ in range(2):
+        ledger.missed("s0")
+        assert not ledger.leasable
+        assert ledger.lost_in_use() == ["s0"]
+
+
+@pytest.mark.case("X-11")
+def test_a_listing_with_an_ancestor_is_older_than_the_shard_that_it_lacks() -> None:
+    ledger = Ledger(goes_on_after_gaps=True)
+    ledger.read_header(Header(*SPACE, BIRTH, TRIM_HORIZON, settled=True), 0.0)
+    for shard_id, parents in (("s0", ()), ("s1", ("s0",)), ("s2", ("s1",)), ("t0", ())):
+        ledger.remember(LeaseRow(*SPACE, shard_id, BIRTH, parents=parents), 0.0)
+    ledger.list_shards((Shard("s0"),), 1.0)
+    assert [i for i in ("s1", "s2", "t0") if ledger.predates(i)] == ["s1", "s2"]
+
+
 @pytest.mark.case("X-15")
 def test_nothing_is_older_than_the_stream() -> None:
     """A root shard that is seen late in a young stream is no gap: nothing can have expired."""

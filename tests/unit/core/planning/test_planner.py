@@ -21,6 +21,7 @@ from shardline.core.planning.events import (
     Listed,
     Pinned,
     Refused,
+    Woken,
 )
 from shardline.core.planning.limits import Settings
 from shardline.core.planning.planner import Planner
@@ -212,6 +213,24 @@ def test_a_shard_of_unseen_parents_waits_for_what_became_of_known_shards() -> No
     offered = made.offer(WAITED)
     assert offered is not None
     assert {"a", "b"} <= {gap.shard_id for gap in offered.gaps}
+
+
+@pytest.mark.case("X-11")
+def test_a_listing_that_shows_a_parent_does_not_prove_that_its_child_expired() -> None:
+    old = NOON - timedelta(hours=25)
+    ranges = {"a": Range(SHARD_END, SHARD_END, old), "b": Range(place(12), place(12), old)}
+    made, wanted = planner(
+        CLOSED, CHILD, committed=Offset(TRIM_HORIZON, BORN, ranges, stream="arn:s")
+    )
+    assert wanted == [Check("b", place(12))]
+    (query,) = made.handle(Checked("b", place(12), Evidence.KEPT), 0.0)
+    assert isinstance(query, Query)
+    made.handle(Refused(query, Evidence.GONE), 0.0)
+    assert Check("b", None) in made.handle(Listed((PARENT,)), 5.0)
+    made.handle(Checked("b", None, Evidence.GONE), 5.0)
+    assert made.offer(5.0) is None, "a machine that is behind was believed"
+    assert made.wake_at is not None
+    assert List() in made.handle(Woken(), made.wake_at)
 
 
 def test_a_listing_is_made_every_few_seconds_and_a_late_answer_moves_nothing() -> None:
