@@ -48,6 +48,7 @@ FOUND_SINCE = (
     600000012606,
     43703533586,
     43703535964,
+    220536421911,
 )
 """Seeds that failed once, in worlds as seeds choose them now."""
 

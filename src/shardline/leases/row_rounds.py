@@ -292,6 +292,9 @@ class RowRounds:
         if not isinstance(self._start, Latest):
             return replace(header, start=self._start, settled=bool(rows))
         time = latest.time if latest is not None else stream.service_time
+        if rows:  # the header was deleted: as early as anything that has not begun
+            starts = (row.checkpoint.time for row in rows if isinstance(row.checkpoint, AtTime))
+            time = min(starts, default=stream.created_at)
         floor = time.timestamp() - time.timestamp() % self._time_resolution_seconds
         start = AtTime(time.fromtimestamp(floor, time.tzinfo))
         return replace(header, start=start, settled=bool(rows), latest=True)

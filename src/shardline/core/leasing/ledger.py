@@ -234,6 +234,8 @@ class Ledger:
             found = begin_at_time(listed, start, skipped=self.skipped, known=self.rows.keys())
         else:
             found = begin(listed, start).positions
+        if header.latest:  # an ancestor that was not skipped: somebody deleted its row
+            found = {**dict.fromkeys(shard_ids, start), **found}
         return {i: found[i] for i in shard_ids if i in found}
 
     def epoch_of_parents(self, row: LeaseRow) -> int:
@@ -307,8 +309,11 @@ class Ledger:
         found.update(p for shard in listed.values() for p in shard.parents if p in skipped)
         frontier = [p for row in rows if row.begun for p in row.parents]
         if self._settled_at_latest:
-            absent = self._absent - self.lost.keys()  # somebody deleted those: they had a row
-            frontier += [p for row in rows for p in row.parents if p in absent]
+            # A row at the beginning was made after its parents', and a lost one was there: those
+            # were deleted by somebody.
+            absent = self._absent - self.lost.keys()
+            later = (row for row in rows if row.checkpoint != TRIM_HORIZON)
+            frontier += [p for row in later for p in row.parents if p in absent]
         while frontier:
             shard_id = frontier.pop()
             if shard_id not in self.rows and shard_id not in found:
@@ -322,7 +327,7 @@ class Ledger:
         if not self._settled_at_latest:
             return ()
         parents = dict.fromkeys(p for row in self.rows.values() for p in row.parents)
-        known = (self.rows, self.lost, passed)
+        known = (self.rows, self.lost, passed, self._absent)
         return tuple(p for p in parents if not any(p in shards for shards in known))
 
     @property

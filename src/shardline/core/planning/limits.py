@@ -13,6 +13,9 @@ RECORDS_PER_SECOND: Final = 1_000
 BYTES_PER_SECOND: Final = 1024 * 1024
 """What a shard takes at most: a window of time bounds the records in it, and their bytes."""
 
+BURST_SECONDS: Final = 1.0
+"""A shard that was idle takes so much more at once."""
+
 _SMALLEST_SHARE: Final = 1_000
 """A lagging shard gets at least this many records in a batch, and waits its turn otherwise."""
 
@@ -40,9 +43,12 @@ class Bounds:
 
     @property
     def window(self) -> timedelta | None:
-        """How long a range may be in time, so that it cannot exceed the limits; None: any."""
+        """How long a range may be in time, so that it cannot exceed the limits; None: any.
+
+        It is 0 where a burst alone may exceed them: then records are counted.
+        """
         seconds = [
-            (limit - 1) / rate
+            max(0.0, (limit - 1) / rate - BURST_SECONDS)
             for limit, rate in (
                 (self.max_records, RECORDS_PER_SECOND),
                 (self.max_bytes, BYTES_PER_SECOND),

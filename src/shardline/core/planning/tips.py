@@ -19,7 +19,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from shardline.core.gaps import as_of_after_page
-from shardline.core.planning.limits import BYTES_PER_SECOND, RECORDS_PER_SECOND
+from shardline.core.planning.limits import BURST_SECONDS, BYTES_PER_SECOND, RECORDS_PER_SECOND
 from shardline.core.planning.queries import Answer, Kind, Place, Query
 from shardline.core.planning.time_search import TimeSearch
 from shardline.core.positions import SHARD_END, After, Position, ShardEnd
@@ -204,7 +204,8 @@ class Tip:
             return self.count
         ends = isinstance(self.reached.position, ShardEnd)
         span = (bounds.now if ends else self.reached.as_of) - self.base.as_of
-        bound = max(1, int(span.total_seconds() * RECORDS_PER_SECOND) + 1)
+        seconds = max(0.0, span.total_seconds()) + BURST_SECONDS
+        bound = int(seconds * RECORDS_PER_SECOND) + 1
         return bound if bounds.max_records is None else min(bound, bounds.max_records)
 
     def take(self) -> Taken:

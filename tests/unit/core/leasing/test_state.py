@@ -152,12 +152,29 @@ def test_after_a_start_at_latest_a_parent_is_skipped_only_if_it_has_no_row(skipp
     state.handle(e.HeaderRead(header), 0.0)
     state.handle(e.ShardsListed((parent, child), 0.0), 0.0)
     state.handle(e.RowsRead(("parent",), {}), 0.0)  # before there was a row of the child
-    state.handle(e.RowsScanned((LeaseRow(*SPACE, "child", BIRTH, ("parent",)),)), 0.0)
+    row = LeaseRow(*SPACE, "child", BIRTH, ("parent",), checkpoint=start)
+    state.handle(e.RowsScanned((row,)), 0.0)
     assert state.ledger.leasable == set(), "the read of the parent's row may lag"
     assert "parent" in state.wanted_rows()
     found = {} if skipped else {"parent": LeaseRow(*SPACE, "parent", BIRTH)}
     state.handle(e.RowsRead(("parent",), found), 0.0)
     assert state.ledger.leasable == ({"child"} if skipped else {"parent"})
+
+
+@pytest.mark.case("L-04")
+def test_the_parent_of_a_row_at_the_beginning_was_not_skipped_and_its_row_is_made_again() -> None:
+    """Rows at the beginning are made after those of the parents: somebody deleted that one."""
+    start, last = AtTime(BIRTH), SequenceNumber("9")
+    state = LeaseState(*SPACE, "a/1")
+    header = Header(*SPACE, BIRTH, start, settled=True, latest=True)
+    state.handle(e.HeaderRead(header), 0.0)
+    listed = (Shard("parent", last=last), Shard("child", ("parent",)))
+    state.handle(e.ShardsListed(listed, 0.0), 0.0)
+    state.handle(e.RowsScanned((LeaseRow(*SPACE, "child", BIRTH, ("parent",)),)), 0.0)
+    state.handle(e.RowsRead(("parent",), {}), 0.0)
+    assert state.ledger.leasable == set()
+    assert state.ledger.missing() == ["parent"]
+    assert state.ledger.beginnings(header, ["parent"]) == {"parent": start}
 
 
 @pytest.mark.req("K-07")

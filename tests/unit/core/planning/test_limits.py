@@ -42,8 +42,9 @@ def test_a_query_for_everything_has_no_limits() -> None:
 def test_a_window_is_so_long_that_a_shard_cannot_fill_it_beyond_the_limits() -> None:
     settings = Settings(finds_times=True, max_bytes=8 * 1024 * 1024)
     assert bounds(settings, shards=4, max_records=1_000_000).window == timedelta(
-        seconds=(2 * 1024 * 1024 - 1) / (1024 * 1024)
-    )
+        seconds=(2 * 1024 * 1024 - 1) / (1024 * 1024) - 1
+    ), "a shard that was idle takes as much as in another second at once"
+    assert bounds(settings, shards=1, max_records=900).window == timedelta(0)
 
 
 def test_what_travels_with_the_tasks_is_bounded_for_all_shards_together() -> None:

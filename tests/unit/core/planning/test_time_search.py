@@ -32,7 +32,7 @@ def test_the_first_time_is_the_newest_one_that_the_range_may_reach() -> None:
     until = NOON - 9 * SECOND
     assert search.next_time(base, base, bounds(until=until), STEP) == until
     window = bounds(max_records=10_001)
-    assert search.next_time(base, base, window, STEP) == base.as_of + 10 * SECOND
+    assert search.next_time(base, base, window, STEP) == base.as_of + 9 * SECOND
 
 
 def test_a_short_burst_long_ago_is_searched_by_its_magnitude() -> None:
