@@ -20,6 +20,7 @@ from shardline.leases.row_rounds import RowRounds
 from shardline.leases.table_streams import TableStreams
 from tests.simulation.bug import BUGS, Bug, bug
 
+_held = missing_rows._held
 _create, _describe, _round = MissingRows.create, Listings._describe, RowRounds.round
 
 
@@ -56,6 +57,29 @@ def _(header: Any, position: Any, service_time: Any, retention: Any) -> Any:
 @bug("X-11", "what is not found is gone, however young it is", DescribedStream, "may_be_gone")
 def _(self: Any, row: Any, now: float) -> bool:
     return True
+
+
+@bug("X-11", "a listing that is behind proves that a shard is gone", Ledger, "predates")
+def _(self: Any, shard_id: str) -> bool:
+    return False
+
+
+# --- rows that are missing ------------------------------------------------------------------
+
+
+@bug("L-04", "a grandchild gets its row before its parent does", missing_rows, "_held")
+def _(header: Any, ledger: Any, missing: Any, lost: Any) -> set[str]:
+    return _held(header, ledger, missing, lost) if header.settled else set()
+
+
+@bug("R-06", "a worker that joins makes a deleted row at once", MissingRows, "_may_be_deleted")
+def _(self: Any, *args: Any) -> bool:
+    return False
+
+
+@bug("X-06", "without a header the newest stream of a table is begun", RowRounds, "_stream_in_use")
+def _(self: Any, stored: Any) -> Any:
+    return stored.stream_created_at if stored is not None else None
 
 
 # --- stopped, though nothing is lost --------------------------------------------------------

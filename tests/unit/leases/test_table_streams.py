@@ -113,6 +113,18 @@ def test_a_worker_that_starts_later_drains_the_earlier_streams_first(stage: Tabl
         stage.complete(worker, shard_id)
 
 
+def test_without_a_header_the_rows_tell_which_stream_comes_first(stage: TableStage) -> None:
+    first = stage.join("a")
+    stage.let_pass(2)
+    stage.lose(first)
+    stage.switch_off()
+    stage.switch_on("new")
+    del stage.table._headers[SPACE]  # by hand
+    worker = stage.join("b")
+    stage.let_pass(60)
+    assert worker.held().keys() == {"old"}
+
+
 def test_all_workers_go_on_together(stage: TableStage) -> None:
     workers = [stage.join(name) for name in "abc"]
     stage.let_pass(30)

@@ -10,7 +10,7 @@ from shardline.core.leasing.instructions import Bump, Create
 from shardline.core.leasing.ledger import Ledger
 from shardline.core.leasing.missing_rows import MissingRows
 from shardline.core.leasing.peers import Peers
-from shardline.core.leasing.rows import Header, LeaseRow, taken
+from shardline.core.leasing.rows import Header, Heartbeat, LeaseRow, taken
 from shardline.core.positions import TRIM_HORIZON, AtTime, Position
 from shardline.core.shards import SequenceNumber, Shard
 
@@ -87,6 +87,27 @@ def test_from_latest_a_grandchild_waits_although_the_start_is_not_settled() -> N
                 created.append(instruction.new.shard_id)
                 ledger.remember(instruction.new, now)
     assert created == ["s0", "s1", "s2"]
+
+
+@pytest.mark.case("R-06")
+@pytest.mark.parametrize("others", [True, False])
+def test_a_row_that_may_be_deleted_is_left_to_its_holder_for_a_lease_time(others: bool) -> None:
+    """The holder knows the position; a worker that has just joined would begin anew."""
+    header = Header(*SPACE, BIRTH, TRIM_HORIZON, settled=True)
+    ledger, missing = Ledger(goes_on_after_gaps=False), MissingRows("b/1", 10.0)
+    peers = Peers("b/1", 10.0)
+    if others:
+        peers.observe((Heartbeat(*SPACE, "a/1", count=1),), (), 0.0)
+    ledger.read_header(header, 0.0)
+    ledger.list_shards((Shard("s0"),), 0.0)
+    created: list[float] = []
+    for now in (0.0, 5.0, 9.9, 21.0):
+        missing.moved(header, now + 0.1)
+        found = missing.create(
+            header, ledger, peers, now, service_time=BIRTH, retention=timedelta(days=1)
+        )
+        created += [now for instruction in found if isinstance(instruction, Create)]
+    assert created == ([21.0] if others else [0.0, 5.0, 9.9, 21.0])
 
 
 @pytest.mark.case("L-04")
