@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _ROW: Final = 30
 _TOP: Final = 84
-_LABEL: Final = 236
+_LABEL: Final = 310
 _PANEL: Final = 236
 _BAR: Final = 150
 _OURS, _OTHERS = "#0969da", "#8c959f"
@@ -27,11 +27,18 @@ class _Panel(NamedTuple):
     better: str
     value: Callable[[Mapping[str, Any], str], float | None]
     shown: Callable[[float], str]
+    bound: Callable[[Mapping[str, Any], str], bool] = lambda _, __: False
+    """Whether the value is only the least that it can be."""
 
 
 def _followed(parts: Mapping[str, Any], name: str) -> float | None:
     found = parts.get("follow", {}).get(name)
     return None if found is None else float(found["shards"])
+
+
+def _is_bound(parts: Mapping[str, Any], name: str) -> bool:
+    found = parts["follow"][name]
+    return bool(found["at_least"] or found["limited_by_writer"])
 
 
 def _late(parts: Mapping[str, Any], name: str) -> float | None:
@@ -45,7 +52,7 @@ def _cpu(parts: Mapping[str, Any], name: str) -> float | None:
 
 
 _PANELS: Final = (
-    _Panel("Full shards followed", "longer is better", _followed, lambda v: f"{v:.0f}"),
+    _Panel("Full shards followed", "longer is better", _followed, lambda v: f"{v:.0f}", _is_bound),
     _Panel("Put → consumer, p99, half load", "shorter is better", _late, lambda v: f"{v:.2f} s"),
     _Panel("CPU seconds a million records", "shorter is better", _cpu, lambda v: f"{v:.0f}"),
 )
@@ -95,7 +102,8 @@ def _panel(panel: _Panel, left: int, parts: Mapping[str, Any], names: list[str])
             f'<rect x="{left}" y="{_y(row) + 3}" width="{length:.1f}" height="18" rx="3" '
             f'fill="{colour}"/>'
         )
-        drawn.append(_text(left + length + 6, _y(row) + 16, panel.shown(value), ""))
+        shown = ("≥ " if panel.bound(parts, name) else "") + panel.shown(value)
+        drawn.append(_text(left + length + 6, _y(row) + 16, shown, ""))
     return drawn
 
 
