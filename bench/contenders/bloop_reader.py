@@ -45,7 +45,9 @@ for asked in sys.stdin:
     wall, cpu = time.perf_counter(), time.process_time()
     while left:
         record = next(stream)
-        if record is not None:
+        if record is None:
+            time.sleep(0.005)
+        else:
             left -= 1
             if numbers is not None:
                 numbers.append(record["meta"]["sequence_number"])
