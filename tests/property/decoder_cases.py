@@ -13,6 +13,8 @@ import re
 import struct
 from datetime import UTC, timedelta
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import botocore.session
@@ -25,15 +27,13 @@ from shardline.services.wire.dynamodb import decode_dynamodb
 from shardline.services.wire.kinesis import decode_kinesis, decode_simply
 from shardline.services.wire.vectors_cbor import decode_alike_cbor
 
-try:
-    import cbor2
-except ImportError:  # a dependency of `make fuzz` alone
-    cbor2 = None
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shardline.services.wire.answer import RecordsAnswer
+
+# A dependency of `make fuzz` alone.
+cbor2: Any = import_module("cbor2") if find_spec("cbor2") else None
 
 FIELDS = ["Data", "PartitionKey", "SequenceNumber", "ApproximateArrivalTimestamp"]
 JSON_PIECES = [
