@@ -99,15 +99,15 @@ def test_a_row_that_may_be_deleted_is_left_to_its_holder_for_a_lease_time(others
     if others:
         peers.observe((Heartbeat(*SPACE, "a/1", count=1),), (), 0.0)
     ledger.read_header(header, 0.0)
-    ledger.list_shards((Shard("s0"),), 0.0)
+    ledger.list_shards([Shard(f"s{n}") for n in range(8)], 0.0)  # some are on its duty
     created: list[float] = []
-    for now in (0.0, 5.0, 9.9, 21.0):
+    for now in (0.0, 5.0, 9.9, 10.0):
         missing.moved(header, now + 0.1)
         found = missing.create(
             header, ledger, peers, now, service_time=BIRTH, retention=timedelta(days=1)
         )
         created += [now for instruction in found if isinstance(instruction, Create)]
-    assert created == ([21.0] if others else [0.0, 5.0, 9.9, 21.0])
+    assert min(created) == (10.0 if others else 0.0)
 
 
 @pytest.mark.case("L-04")
