@@ -115,12 +115,15 @@ def test_a_parent_whose_row_was_deleted_was_not_skipped() -> None:
     header = Header(*SPACE, BIRTH, AtTime(BIRTH), settled=True, latest=True)
     ledger = Ledger(goes_on_after_gaps=False)
     ledger.read_header(header, 0.0)
-    ledger.list_shards((Shard("s0", last=SequenceNumber("9")), Shard("s1", ("s0",))), 0.0)
+    listed = (Shard("s0", last=SequenceNumber("9")), Shard("s1", ("s0",)))
+    ledger.list_shards(listed, 0.0)
     ledger.remember(LeaseRow(*SPACE, "s0", BIRTH), 0.0)
-    ledger.remember(LeaseRow(*SPACE, "s1", BIRTH, parents=("s0",)), 0.0)
-    for _ in range(2):
+    child = LeaseRow(*SPACE, "s1", BIRTH, parents=("s0",), checkpoint=AtTime(BIRTH))
+    ledger.remember(child, 0.0)
+    for again in range(3):
         ledger.missed("s0")
-        assert not ledger.leasable
+        ledger.list_shards((*listed, Shard(f"other{again}")), 1.0 + again)
+        assert "s1" not in ledger.leasable
         assert ledger.lost_in_use() == ["s0"]
 
 
