@@ -191,9 +191,10 @@ def _(self: Any, header: Any, ledger: Any, *args: Any, **named: Any) -> Any:
     return (i for i in made if not isinstance(i, Create) or i.new.shard_id not in known)
 
 
-@bug("W-14", "a row that is made again begins with its first epoch", MissingRows, "moved")
-def _(self: Any, header: Any, now: float) -> None:
-    self._first_epoch, self._moved_at = 1, now
+@bug("W-14", "a row that is made again begins with its first epoch", MissingRows, "create")
+def _(self: Any, *args: Any, **named: Any) -> Any:
+    for made in _create(self, *args, **named):
+        yield replace(made, new=replace(made.new, epoch=1)) if isinstance(made, Create) else made
 
 
 @bug("W-15", "leases of nobody are passed over", free_leases, "free_shards")

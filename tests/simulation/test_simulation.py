@@ -49,6 +49,7 @@ FOUND_SINCE = (
     43703533586,
     43703535964,
     220536421911,
+    192425324518,
 )
 """Seeds that failed once, in worlds as seeds choose them now."""
 

@@ -125,6 +125,23 @@ def test_latest_on_a_service_with_coarse_times_begins_with_the_whole_minute() ->
     assert stage.rows()["s0"].checkpoint == AtTime(BIRTH + timedelta(seconds=60))
 
 
+@pytest.mark.parametrize("begun", [True, False])
+@pytest.mark.case("X-08")
+def test_the_start_of_a_header_that_was_deleted_is_as_early_as_what_has_not_begun(
+    begun: bool,
+) -> None:
+    """A row that is deleted too is made again by the header: it must not skip what was unread."""
+    stage, then = Stage(shards=2), BIRTH + timedelta(seconds=60)
+    for shard_id, start in (("s0", then), ("s1", then + timedelta(seconds=20))):
+        checkpoint = after(5) if begun else AtTime(start)
+        stage.table.swap_row(LeaseRow(*SPACE, shard_id, BIRTH, checkpoint=checkpoint), None)
+    stage.worker("a", start=LATEST)
+    stage.let_pass(2)
+    header = stage.table.read_header(*SPACE)
+    assert header is not None
+    assert (header.start, header.latest) == (AtTime(BIRTH if begun else then), True)
+
+
 @pytest.mark.req("O-22")
 def test_a_shard_that_closes_after_latest_was_resolved_is_read_before_its_children() -> None:
     stage = Stage(shards=1)

@@ -21,24 +21,22 @@ if TYPE_CHECKING:
 class MissingRows:
     """Decides which rows this worker creates, and under which epoch.
 
-    A row's first epoch comes from the header's counter, moved *after* the row was found missing.
-    So it lies above every epoch that an earlier row of the shard can have had, even if nobody
-    remembers one.
+    A row's first epoch comes from the header's counter, which this worker moved last, and did not
+    use yet. So it lies above every epoch that an earlier row of the shard can have had, even if
+    nobody remembers one.
     """
 
     def __init__(self, me: str, lease_seconds: float) -> None:
         self._me = me
         self._lease_seconds = lease_seconds
         self._missing_since: dict[str, float] = {}
-        self._first_epoch = 0
-        self._moved_at = float("-inf")
+        self._unused_move: int | None = None
         self.doubtful: set[str] = set()
         """Held before this worker lapsed, and not read since: others may know them better."""
 
-    def moved(self, header: Header, now: float) -> None:
-        """Record that the counter was moved by a request sent at `now`."""
-        self._first_epoch = header.moves * EPOCHS_PER_MOVE
-        self._moved_at = now
+    def moved(self, header: Header) -> None:
+        """Record that this worker moved the counter."""
+        self._unused_move = header.moves
 
     def create(
         self,
@@ -79,14 +77,12 @@ class MissingRows:
             i for i in self._due(ledger, lost, peers, heirs_of, now)
             if i not in held and (i not in doubted or self._missing_since[i] <= long_ago)
         ]  # fmt: skip
-        if any(self._missing_since[i] > self._moved_at for i in due):
-            yield Bump()
-            return
         beginnings = ledger.beginnings(header, missing) if due else {}
+        rows: list[LeaseRow] = []
         for shard_id in due:
             row = lost.get(shard_id)
             if row is not None:
-                row = replace(row, lease_owner=None, given_to=None)
+                rows.append(replace(row, lease_owner=None, given_to=None))
             elif shard_id in beginnings:
                 parents = ledger.listing.shards[shard_id].parents
                 as_of = _as_of(header, beginnings[shard_id], service_time, retention)
@@ -99,9 +95,15 @@ class MissingRows:
                     checkpoint=beginnings[shard_id],
                     as_of=inherited(as_of, ledger.as_of_parents(parents)),
                 )
-            if row is not None:
-                row = replace(row, epoch=self._first_epoch)
-                yield Create(row, ledger.outdated.get(shard_id))
+                rows.append(row)
+        if not rows:
+            return
+        if self._unused_move != header.moves:
+            yield Bump()  # others may have created the same rows, and somebody deleted them
+            return
+        self._unused_move = None
+        epoch = header.moves * EPOCHS_PER_MOVE
+        yield from (Create(replace(r, epoch=epoch), ledger.outdated.get(r.shard_id)) for r in rows)
 
     def _due(
         self,
