@@ -1,14 +1,14 @@
 """Which share of the read quota (2 MiB a second and shard) a contender takes from a backlog.
 
-From its first delivery to its last record: starting is another figure. The service gives a page in
-advance, after which the shard is in debt and refuses reads. So a reader is at its end when the
-debt is paid, and one that always reads as soon as it may has a share of 1, whatever its pages are.
+From the first record that the service gave it to the last one that it delivered: starting is
+another figure. The service gives a page in advance, after which the shard is in debt and refuses
+reads. So a reader is at its end when all is delivered and the debt is paid, and one that always
+reads as soon as it may has a share of 1, whatever its pages and its batches are.
 """
 
 from __future__ import annotations
 
 import os
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from bench.contenders import Contender
     from bench.workload.deliveries import Delivery
+    from bench.workload.service import Reads
 
 SHARDS: Final = (1, 4, 16, 64)
 """The last one for the main contenders only."""
@@ -34,9 +35,9 @@ RECORDS: Final = 16_000
 """Of each shard: 7.6 seconds at the quota."""
 MANY_RECORDS: Final = 6_000
 """Of each of 64 shards, which no contender can read at the quota on two cores."""
+KEY_BYTES: Final = 5
 VARIABLE: Final = "BENCH_BACKLOGS"
 """Where the service with the backlogs is: one for the whole run."""
-KEY_BYTES: Final = 5
 SLOWEST: Final = 0.1
 """A share below this one is not waited for."""
 PATIENCE_SECONDS: Final = 30.0
@@ -44,26 +45,13 @@ LIGHT_SHARDS: Final = 10
 """Who follows so many full shards reads the backlogs of one and of four shards side by side."""
 
 
-def share_of(deliveries: Sequence[Delivery], shards: int) -> float:
-    """Return the share of the quota that was taken from the first delivery on."""
-    began = min(each.at for each in deliveries)
-    by_shard: dict[str, list[Delivery]] = {}
-    for each in sorted(deliveries, key=lambda each: each.at):
-        by_shard.setdefault(each.shard_id, []).append(each)
-    rate = SHARD_READ_BYTES_PER_SECOND * shards / len(by_shard)
-    ended = max(_debt_free_at(of_one, began, rate) for of_one in by_shard.values())
+def share_of(reads: Sequence[Reads], deliveries: Sequence[Delivery]) -> float:
+    """Return the share of the quota that came to user code, from the first record read on."""
+    began = min(each.first for each in reads)
+    ended = max(each.at for each in deliveries)
+    ended = max(ended, *(each.free for each in reads))
     size = sum(each.count for each in deliveries) * (RECORD_BYTES + KEY_BYTES)
-    return size / (SHARD_READ_BYTES_PER_SECOND * shards * (ended - began + 1))
-
-
-def _debt_free_at(deliveries: Sequence[Delivery], began: float, rate: float) -> float:
-    """Return when the bucket of a shard, which holds one second, is empty and not below."""
-    level, at = rate, began
-    for each in deliveries:
-        level = min(rate, level + (each.at - at) * rate)
-        level -= each.count * (RECORD_BYTES + KEY_BYTES)
-        at = each.at
-    return at + max(0.0, -level) / rate
+    return size / (SHARD_READ_BYTES_PER_SECOND * len(reads) * (ended - began + 1))
 
 
 @contextmanager
@@ -106,23 +94,20 @@ def _measure(contender: Contender, service: Kinesis, shards: int) -> dict[str, A
     with TemporaryDirectory(prefix="bench-") as folder:
         app = f"{kcl.KNOWN_APP}-{shards}"
         place = Place(service.endpoint_url, _stream(shards), shards, Path(folder), app=app)
+        service.reads(place.stream)  # from here on they are its own
         with running(contender, place) as started:
             log = started.log
             log.wait_for(1, START_SECONDS, started.check)
             before, came = usage_of(started.process.pid), log.records
             quota_seconds = records * RECORD_BYTES / SHARD_READ_BYTES_PER_SECOND
-            all_came, share = True, 0.0
+            all_came = True
             try:
                 seconds = max(quota_seconds / SLOWEST, PATIENCE_SECONDS)
                 log.wait_for(shards * records, seconds, started.check)
             except TimeoutError:
                 all_came = False
             after = usage_of(started.process.pid)
-            if all_came:
-                share = share_of(log.deliveries, shards)
-            else:
-                waited = time.time() - min(each.at for each in log.deliveries)
-                share = log.records / (shards * records) * quota_seconds / waited
+            share = share_of(service.reads(place.stream), log.deliveries)
             cpu = (after.cpu_seconds - before.cpu_seconds) / max(1, log.records - came) * 1e6
             return {
                 "share": round(share, 3),

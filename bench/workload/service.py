@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import boto3
@@ -20,6 +21,16 @@ if TYPE_CHECKING:
 REGION: Final = "us-east-1"
 _START_SECONDS: Final = 30.0
 _FILL_SECONDS: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What was read of a shard."""
+
+    first: float
+    """When the first record was given."""
+    free: float
+    """When the quota had room again after the last one."""
 
 
 class Kinesis:
@@ -55,6 +66,17 @@ class Kinesis:
         written = result(start(writing), _FILL_SECONDS)
         assert written.records == shards * records, written
         self.limit(enabled=True)
+
+    def reads(self, stream: str) -> list[Reads]:
+        """Return what was read of each shard since the last such call."""
+        connection = Connection(self.endpoint_url)
+        answer = connection.control("kinesis/reads", json.dumps({"StreamName": stream}).encode())
+        connection.close()
+        return [
+            Reads(each["FirstMs"] / 1000, each["FreeMs"] / 1000)
+            for each in json.loads(answer)["Shards"]
+            if each["Records"]
+        ]
 
     def limit(self, *, enabled: bool) -> None:
         """Switch the limits of calls and bytes on or off."""

@@ -325,6 +325,23 @@ def test_calls_of_the_account_are_limited(kinesis: Any, service: Service) -> Non
 # --- the control API --------------------------------------------------------------------------
 
 
+def test_reads_are_counted_until_somebody_asks(kinesis: Any, service: Service) -> None:
+    records = [{"Data": bytes(2**20), "PartitionKey": "k", "ExplicitHashKey": "0"}] * 6
+    kinesis.put_records(**STREAM, Records=records)
+    opened = iterator(kinesis, STREAM, 0, "TRIM_HORIZON")
+    service.limits.enabled = True
+    now_ms = service.clock.now_ms()
+    read(kinesis, opened)
+    error_of(kinesis, "get_records", ShardIterator=opened)
+    first, second = control(service, "kinesis/reads", **STREAM)["Shards"][:2]
+    assert (first["Answers"], first["Refused"], first["Records"]) == (1, 1, 6)
+    assert first["Bytes"] == 6 * (2**20 + 1)
+    assert (first["FirstMs"], first["LastMs"]) == (now_ms, now_ms)
+    assert first["FreeMs"] == now_ms + 2001, "six mebibytes, two of which the shard had saved"
+    assert (second["Answers"], second["FirstMs"]) == (0, None)
+    assert control(service, "kinesis/reads", **STREAM)["Shards"][0]["Answers"] == 0
+
+
 def test_another_process_sets_clock_faults_and_limits(kinesis: Any, service: Service) -> None:
     before_ms = service.clock.now_ms()
     assert control(service, "clock/advance", seconds=1.5) == {"now_ms": before_ms + 1500}

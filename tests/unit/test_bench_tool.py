@@ -24,6 +24,7 @@ from bench.piece import NOBODY, run_piece
 from bench.workload.deliveries import Delivery, DeliveryLog, delays, parse, percentile
 from bench.workload.processes import tree_of, usage_of
 from bench.workload.records import HEADER_BYTES, RECORD_BYTES, entry, hash_key_of
+from bench.workload.service import Reads
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,24 +88,23 @@ SECOND = 2_089
 
 
 @pytest.mark.parametrize(
-    ("deliveries", "share"),
+    ("free", "deliveries", "share"),
     [
-        ([(0, 5 * SECOND), (4, 5 * SECOND)], 1.0),  # whole pages, each as soon as it may be read
-        ([(n, SECOND) for n in range(10)], 1.0),  # small pages, all the time
-        ([(0, 5 * SECOND), (14, 5 * SECOND)], 0.53),  # ten seconds late
-        ([(2 * n, SECOND) for n in range(10)], 0.53),
-        ([(0, 8 * SECOND), (2, 2 * SECOND)], 1.0),  # a batch that was read before it was delivered
+        (9, [(0, 5 * SECOND), (4, 5 * SECOND)], 1.0),  # whole pages, each as soon as it may be read
+        (9, [(n, SECOND) for n in range(10)], 1.0),  # small pages, all the time
+        (18, [(0, 5 * SECOND), (14, 5 * SECOND)], 0.53),  # ten seconds late
+        (9, [(9, 10 * SECOND)], 1.0),  # a batch that was read before it was delivered
+        (9, [(19, 10 * SECOND)], 0.5),  # a batch that took as long as its reads
     ],
 )
-def test_the_share_counts_until_the_debt_is_paid(
-    deliveries: list[tuple[int, int]], share: float
+def test_the_share_counts_until_all_is_delivered_and_the_debt_is_paid(
+    free: float, deliveries: list[tuple[int, int]], share: float
 ) -> None:
-    lines = [f"{10 + at} {count} 1 1" for at, count in deliveries]
-    one = [parse(line, "shard-0") for line in lines]
-    assert share_of(one, 1) == pytest.approx(share, abs=0.01)
-    two = one + [parse(line, "shard-1") for line in lines]
-    assert share_of(two, 2) == pytest.approx(share, abs=0.01)
-    assert share_of([parse(line) for line in lines] * 2, 2) == pytest.approx(share, abs=0.01)
+    delivered = [parse(f"{10 + at} {count} 1 1") for at, count in deliveries]
+    reads = Reads(10, 10 + free)
+    assert share_of([reads], delivered) == pytest.approx(share, abs=0.01)
+    later = Reads(11, 10 + free)
+    assert share_of([reads, later], delivered * 2) == pytest.approx(share, abs=0.01)
 
 
 def test_silence_repeats_and_losses_are_counted_for_each_key() -> None:

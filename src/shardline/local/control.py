@@ -7,6 +7,7 @@ POST /_shardline/faults/clear
 POST /_shardline/limits               {"enabled": true}
 POST /_shardline/settings             {"status_delay_ms": 500, "empty_page_every": 3}
 POST /_shardline/kinesis/reshard      {"StreamName": "a", "TargetShardCount": 4}; also ON_DEMAND
+POST /_shardline/kinesis/reads        {"StreamName": "a"}; what was read since the last such call
 POST /_shardline/dynamodb/<operation> an operation of `Tables`
 """
 

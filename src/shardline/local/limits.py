@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -66,6 +67,11 @@ class _Bucket:
         self.at_ms = now_ms
         return self.level
 
+    def take(self, amount: int) -> int:
+        """Take from the bucket, whatever it holds; return when its level is not negative."""
+        self.level -= amount
+        return self.at_ms + math.ceil(max(0.0, -self.level) / self.rate * 1000)
+
 
 class Limits:
     """The limits of one account, off by default."""
@@ -107,11 +113,12 @@ class Limits:
         if not self._spend("reads", shard_key, self.rates.reads, 1, now_ms):
             raise exceeded(f"more than {self.rates.reads} GetRecords a second for {shard_key}")
 
-    def count_bytes_read(self, shard_key: str, size_bytes: int, now_ms: int) -> None:
-        """Count the bytes of an answer; they delay later reads."""
-        if self.enabled:
-            bucket = self._bucket("read_bytes", shard_key, self.rates.read_bytes, now_ms)
-            bucket.level -= size_bytes
+    def count_bytes_read(self, shard_key: str, size_bytes: int, now_ms: int) -> int:
+        """Count the bytes of an answer; return the time before which they refuse a read."""
+        if not self.enabled:
+            return now_ms
+        bucket = self._bucket("read_bytes", shard_key, self.rates.read_bytes, now_ms)
+        return bucket.take(size_bytes)
 
     def count_write(self, shard_key: str, size_bytes: int, now_ms: int) -> None:
         """Count a record. Raises `Refusal` above the limit of records or bytes."""
@@ -131,11 +138,12 @@ class Limits:
         rate = self.rates.pushed_bytes
         return not self.enabled or self._bucket("pushed", subscription_key, rate, now_ms).level > 0
 
-    def count_pushed(self, subscription_key: str, size_bytes: int, now_ms: int) -> None:
-        """Count the bytes of an event; they delay later events of the subscription."""
-        if self.enabled:
-            rate = self.rates.pushed_bytes
-            self._bucket("pushed", subscription_key, rate, now_ms).level -= size_bytes
+    def count_pushed(self, subscription_key: str, size_bytes: int, now_ms: int) -> int:
+        """Count the bytes of an event; return the time before which they delay the next one."""
+        if not self.enabled:
+            return now_ms
+        rate = self.rates.pushed_bytes
+        return self._bucket("pushed", subscription_key, rate, now_ms).take(size_bytes)
 
     def _bucket(self, what: str, key: str, rate: int, now_ms: int) -> _Bucket:
         bucket = self._buckets.get((what, key))

@@ -13,6 +13,7 @@ from shardline.local.backend import Backend
 from shardline.local.kinesis import admin, consumers, listing, records, resharding, tags
 from shardline.local.kinesis.account import Account
 from shardline.local.kinesis.cbor import with_times
+from shardline.local.kinesis.reads import Reads
 from shardline.local.kinesis.requests import checked
 from shardline.local.kinesis.subscriptions import subscribe
 from shardline.local.refusals import Refusal
@@ -64,6 +65,8 @@ _CHANGES: Final[dict[str, Operation]] = {
 _OPERATIONS: Final = _QUERIES | _WRITES | _CHANGES
 _OPERATIONS_IN_CBOR: Final = _OPERATIONS | {"GetRecords": records.get_records_in_cbor}
 _SUBSCRIBE: Final = "SubscribeToShard"
+_READS: Final = "reads"
+_READS_SHAPE: Final = Structure({"StreamName": Text(1, 128)}, ("StreamName",))
 _RESHARD: Final = "reshard"
 _RESHARD_SHAPE: Final = Structure(
     {"StreamName": Text(1, 128), "TargetShardCount": Integer(1, 10_000)},
@@ -152,14 +155,25 @@ class Kinesis(Backend):
         return super().shard_of(operation, request)
 
     def control(self, operation: str, request: dict[str, Any], now_ms: int) -> dict[str, Any]:
-        """Execute a control call: `reshard`, which also works on ON_DEMAND streams."""
+        """Execute a control call: `reshard`, also of ON_DEMAND streams, or `reads`."""
+        if operation == _READS:
+            return self._reads(validate(request, _READS_SHAPE), now_ms)
         if operation != _RESHARD:
-            raise Refusal("UnknownOperationException", f"unknown control {operation!r}: reshard")
+            known = f"{_RESHARD}, {_READS}"
+            raise Refusal("UnknownOperationException", f"unknown control {operation!r}: {known}")
         request = validate(request, _RESHARD_SHAPE)
         answer = self._reshard(request, now_ms)
         if self.journal is not None:
             self.journal.append(now_ms, replay.OPERATION, (_RESHARD, request, 0))
         return answer
+
+    def _reads(self, request: dict[str, Any], now_ms: int) -> dict[str, Any]:
+        """Return what was read of each shard of a stream since the last such call."""
+        found = []
+        for shard in self.account.find_requested(request, now_ms).shards:
+            found.append(shard.reads.described(shard.id))
+            shard.reads = Reads()
+        return {"Shards": found}
 
     def _reshard(self, request: dict[str, Any], now_ms: int) -> dict[str, Any]:
         stream = self.account.find_requested(request, now_ms)

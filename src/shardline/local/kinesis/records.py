@@ -195,13 +195,19 @@ def _read(
         )
     require_fresh(iterator, now_ms)
     key = _limits_key(stream, shard)
-    account.limits.count_read(key, now_ms)
-    shard.reads += 1
+    try:
+        account.limits.count_read(key, now_ms)
+    except Refusal:
+        shard.reads.refused += 1
+        raise
+    shard.pages += 1
     page = shard.page(iterator.tick, limit, MAX_READ_BYTES)
     every = account.settings.empty_page_every
-    if every and shard.reads % every == 0:
+    if every and shard.pages % every == 0:
         page = page._replace(end=page.start)
-    account.limits.count_bytes_read(key, shard.size_bytes(page), now_ms)
+    size_bytes = shard.size_bytes(page)
+    free_ms = account.limits.count_bytes_read(key, size_bytes, now_ms)
+    shard.reads.add(page.end - page.start, size_bytes, now_ms, free_ms=free_ms)
     tick = iterator.tick if page.start == page.end else shard.tick_after(page)
     behind_ms = shard.behind_ms(page.end, now_ms)
     rest: dict[str, Any] = {"NextShardIterator": None}

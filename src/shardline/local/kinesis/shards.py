@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from shardline.local.kinesis.reads import Reads
 from shardline.local.kinesis.sequences import sequence_text
 
 if TYPE_CHECKING:
@@ -53,7 +54,10 @@ class ShardLog:
         self.children: tuple[ShardLog, ...] = ()
         self.opened = opened
         self.closed: LifecycleEvent | None = None
-        self.reads = 0
+        self.pages = 0
+        """How many pages were polled."""
+        self.reads = Reads()
+        """Since somebody asked for them last."""
         self.listeners: set[asyncio.Event] = set()
         """Set at every new record and at the closing of the shard."""
         self._created_ms = created_ms

@@ -72,7 +72,9 @@ class Subscription:
         if is_empty and not at_end and not self._is_heartbeat_due(now_ms):
             return None
         self._sent_ms = now_ms
-        self._account.limits.count_pushed(self._limits_key, shard.size_bytes(page), now_ms)
+        size_bytes = shard.size_bytes(page)
+        free_ms = self._account.limits.count_pushed(self._limits_key, size_bytes, now_ms)
+        shard.reads.add(page.end - page.start, size_bytes, now_ms, free_ms=free_ms)
         self._tick = self._tick if is_empty else shard.tick_after(page)
         members: dict[str, Any] = {
             "ContinuationSequenceNumber": self._continuation(),
