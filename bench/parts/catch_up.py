@@ -1,9 +1,10 @@
 """Which share of the read quota (2 MiB a second and shard) a contender takes from a backlog.
 
-From the first record that the service gave it to the last one that it delivered: starting is
-another figure. The service gives a page in advance, after which the shard is in debt and refuses
-reads. So a reader is at its end when all is delivered and the debt is paid, and one that always
-reads as soon as it may has a share of 1, whatever its pages and its batches are.
+From the first read that used up what a shard had saved to the last record delivered: starting, and
+looking for the ends of a first batch, is another figure. The service gives a page in advance, after
+which the shard is in debt and refuses reads. So a reader is at its end when all is delivered and
+the debt is paid, and one that always reads as soon as it may has a share of 1, whatever its pages
+and its batches are.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ LIGHT_SHARDS: Final = 10
 
 
 def share_of(reads: Sequence[Reads], deliveries: Sequence[Delivery]) -> float:
-    """Return the share of the quota that came to user code, from the first record read on."""
-    began = min(each.first for each in reads)
+    """Return the share of the quota that came to user code, from when the quota was the limit."""
+    began = min(each.limited for each in reads)
     ended = max(each.at for each in deliveries)
     ended = max(ended, *(each.free for each in reads))
     size = sum(each.count for each in deliveries) * (RECORD_BYTES + KEY_BYTES)

@@ -27,8 +27,8 @@ _FILL_SECONDS: Final = 120.0
 class Reads:
     """What was read of a shard."""
 
-    first: float
-    """When the first record was given."""
+    limited: float
+    """When the first read was answered after which the quota made the reader wait."""
     free: float
     """When the quota had room again after the last one."""
 
@@ -73,7 +73,7 @@ class Kinesis:
         answer = connection.control("kinesis/reads", json.dumps({"StreamName": stream}).encode())
         connection.close()
         return [
-            Reads(each["FirstMs"] / 1000, each["FreeMs"] / 1000)
+            Reads((each["LimitedMs"] or each["FirstMs"]) / 1000, each["FreeMs"] / 1000)
             for each in json.loads(answer)["Shards"]
             if each["Records"]
         ]

@@ -337,8 +337,9 @@ def test_reads_are_counted_until_somebody_asks(kinesis: Any, service: Service) -
     assert (first["Answers"], first["Refused"], first["Records"]) == (1, 1, 6)
     assert first["Bytes"] == 6 * (2**20 + 1)
     assert (first["FirstMs"], first["LastMs"]) == (now_ms, now_ms)
+    assert first["LimitedMs"] == now_ms, "the first read after which the next one has to wait"
     assert first["FreeMs"] == now_ms + 2001, "six mebibytes, two of which the shard had saved"
-    assert (second["Answers"], second["FirstMs"]) == (0, None)
+    assert (second["Answers"], second["LimitedMs"]) == (0, None)
     assert control(service, "kinesis/reads", **STREAM)["Shards"][0]["Answers"] == 0
 
 
