@@ -172,6 +172,11 @@ CONTENDERS: Final = {
 }
 
 
+_AFTER_THE_LOAD: Final = ("nice", "-n", "10")
+"""Writer and service come first where the cores are full: then it is the reader that is the limit,
+and not how fast it is written to."""
+
+
 class Running:
     """A started contender with all its processes."""
 
@@ -181,7 +186,7 @@ class Running:
         self._output = place.folder / f"{place.worker}.log"
         with self._output.open("w") as out:
             self.process = subprocess.Popen(
-                contender.command(place),
+                [*_AFTER_THE_LOAD, *contender.command(place)],
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,

@@ -149,7 +149,8 @@ class Limits:
         bucket = self._buckets.get((what, key))
         if bucket is None or bucket.rate != rate:
             bucket = self._buckets[what, key] = _Bucket(rate, now_ms)
-        bucket.refill(now_ms)
+        if bucket.at_ms != now_ms:
+            bucket.refill(now_ms)
         return bucket
 
     def _spend(self, what: str, key: str, rate: int, amount: int, now_ms: int) -> bool:

@@ -58,7 +58,8 @@ def put_record(account: Account, request: dict[str, Any], now_ms: int) -> dict[s
             f"ExclusiveMinimumSequenceNumber {ordering} used in PutRecord on stream "
             f"{stream.name} under account {ACCOUNT_ID} is invalid.",
         )
-    shard, number = _write(account, stream, entry, now_ms)
+    shard = stream.shard_for(entry.hash_key)
+    number = _write(account, stream, shard, entry, now_ms)
     return {"ShardId": shard.id, "SequenceNumber": number}
 
 
@@ -75,9 +76,10 @@ def put_records(account: Account, request: dict[str, Any], now_ms: int) -> dict[
     failed = 0
     for entry in entries:
         try:
-            if account.faults.take("throttle", "PutRecords", stream.shard_for(entry.hash_key).id):
+            shard = stream.shard_for(entry.hash_key)
+            if account.faults.take("throttle", "PutRecords", shard.id):
                 raise exceeded("injected fault")
-            shard, number = _write(account, stream, entry, now_ms)
+            number = _write(account, stream, shard, entry, now_ms)
             results.append({"SequenceNumber": number, "ShardId": shard.id})
         except Refusal as refusal:
             failed += 1
@@ -124,10 +126,10 @@ def _precedes(sequence: str, stream: Stream) -> bool:
     )
 
 
-def _write(account: Account, stream: Stream, entry: _Entry, now_ms: int) -> tuple[ShardLog, str]:
-    shard = stream.shard_for(entry.hash_key)
+def _write(account: Account, stream: Stream, shard: ShardLog, entry: _Entry, now_ms: int) -> str:
+    """Append a record to a shard; return its sequence number."""
     if account.limits.enabled:
-        account.limits.count_write(_limits_key(stream, shard), entry.size_bytes, now_ms)
+        account.limits.count_write(shard.limits_key, entry.size_bytes, now_ms)
     tick = stream.take_tick()
     number = shard.number(tick)
     fragment = (
@@ -142,7 +144,7 @@ def _write(account: Account, stream: Stream, entry: _Entry, now_ms: int) -> tupl
     shard.append(tick, now_ms, fragment, entry.size_bytes)
     if account.keeps_written:
         account.written.append((stream.name, shard.index, tick, entry.size_bytes, fragment))
-    return shard, number
+    return number
 
 
 # --- reading ----------------------------------------------------------------------------------
@@ -157,7 +159,7 @@ def get_shard_iterator(account: Account, request: dict[str, Any], now_ms: int) -
         request.get("Timestamp"),
     )
     tick = starting_tick(stream, shard, start, "GetShardIterator", now_ms)
-    account.limits.count_iterator(_limits_key(stream, shard), now_ms)
+    account.limits.count_iterator(shard.limits_key, now_ms)
     return {"ShardIterator": _iterator_at(stream, shard, tick, now_ms)}
 
 
@@ -194,7 +196,7 @@ def _read(
             f"Shard {shard_id} in stream {stream.name} under account {ACCOUNT_ID} does not exist",
         )
     require_fresh(iterator, now_ms)
-    key = _limits_key(stream, shard)
+    key = shard.limits_key
     try:
         account.limits.count_read(key, now_ms)
     except Refusal:
@@ -228,7 +230,3 @@ def shard_of_iterator(text: str) -> str:
 
 def _iterator_at(stream: Stream, shard: ShardLog, tick: int, now_ms: int) -> str:
     return token_text(ShardIterator(stream.name, stream.created_ms, shard.index, tick, now_ms))
-
-
-def _limits_key(stream: Stream, shard: ShardLog) -> str:
-    return f"{stream.name}@{stream.created_ms}/{shard.id}"

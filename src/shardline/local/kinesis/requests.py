@@ -226,7 +226,9 @@ _CREATE_PROVISIONED: Final = replace(_SHAPES["CreateStream"], required=("ShardCo
 class _QuickEntry(msgspec.Struct, rename="pascal"):
     data: Annotated[bytes, msgspec.Meta(max_length=MAX_DATA_BYTES)]
     partition_key: Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
-    explicit_hash_key: None = None
+    explicit_hash_key: Annotated[str, msgspec.Meta(pattern=r"^(0|[1-9][0-9]{0,38})\Z")] | None = (
+        None
+    )
 
 
 class _QuickPutRecords(msgspec.Struct, rename="pascal"):

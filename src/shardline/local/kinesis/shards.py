@@ -41,6 +41,7 @@ class ShardLog:
 
     def __init__(
         self,
+        stream_name: str,
         created_ms: int,
         index: int,
         hash_range: HashRange,
@@ -48,6 +49,8 @@ class ShardLog:
         opened: LifecycleEvent,
     ) -> None:
         self.id = shard_id_of(index)
+        self.limits_key = f"{stream_name}@{created_ms}/{self.id}"
+        """By which its limits are counted: a stream that is made again has other shards."""
         self.index = index
         self.hash_range = hash_range
         self.parents = parents

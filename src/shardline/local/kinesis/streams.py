@@ -171,7 +171,7 @@ class Stream:
         self, hash_range: HashRange, parents: tuple[ShardLog, ...], now_ms: int
     ) -> ShardLog:
         opened = LifecycleEvent(self.take_tick(), now_ms, self.reshards)
-        shard = ShardLog(self.created_ms, len(self.shards), hash_range, parents, opened)
+        shard = ShardLog(self.name, self.created_ms, len(self.shards), hash_range, parents, opened)
         self.shards.append(shard)
         place = bisect_right(self._open_starts, hash_range.start)
         self._open.insert(place, shard)
