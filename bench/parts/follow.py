@@ -18,15 +18,17 @@ TRIES: Final = 5
 QUICK_MOST: Final = 8
 P95_SECONDS: Final = 1.0
 DELIVERED: Final = 0.99
-LATE_SECONDS: Final = 0.5
+WRITTEN: Final = 0.98
+"""A load of which less was written shows a limit of writer and service, and none of the reader."""
 SECONDS: Final = 6.0
 QUICK_SECONDS: Final = 5.0
 
 
 def followed(load: Load) -> bool:
     """Return true if a contender kept up with a load, which was written as it should be."""
-    in_time = load.writer_late_seconds <= LATE_SECONDS  # else the shards were not full
-    return in_time and load.delivered >= DELIVERED and load.p95_seconds < P95_SECONDS
+    return (
+        load.written >= WRITTEN and load.delivered >= DELIVERED and load.p95_seconds < P95_SECONDS
+    )
 
 
 def search(
@@ -74,7 +76,7 @@ def measure(contender: Contender, *, quick: bool = False) -> dict[str, Any]:
         if follows_once(shards):
             return True
         load = tried.get(shards)  # a hiccup of the writer is no limit of the reader
-        again = load is not None and load.writer_late_seconds > LATE_SECONDS
+        again = load is not None and load.written < WRITTEN
         return again and shards <= contender.expected_shards and follows_once(shards)
 
     found = search(follows, contender.expected_shards, most)
@@ -84,9 +86,7 @@ def measure(contender: Contender, *, quick: bool = False) -> dict[str, Any]:
         "shards": found,
         "not_followed": min((n for n in (*tried, *errors) if n > found), default=None),
         "at_least": found == most,
-        "limited_by_writer": any(
-            load.writer_late_seconds > LATE_SECONDS for n, load in tried.items() if n > found
-        ),
+        "limited_by_writer": any(load.written < WRITTEN for n, load in tried.items() if n > found),
         "loads": [tried[shards].as_json() for shards in sorted(tried)],
         "errors": {str(shards): error for shards, error in errors.items()},
     }

@@ -47,8 +47,8 @@ class Load:
     p99_seconds: float
     cpu_seconds_per_million: float
     memory_mib: float
-    writer_late_seconds: float
-    """Large if the machine was too small for writer and service."""
+    written: float
+    """Share of the load; below 1 if the machine was too small for writer and service."""
     rounds: tuple[dict[str, float], ...] = ()
     """The figures of each third of the window, without what never came."""
 
@@ -117,7 +117,7 @@ class Trial:
             percentile(found, 0.99, put),
             _cpu_per_million(log.deliveries, marks[0], marks[-1]),
             after.memory_mib,
-            written.late_seconds,
+            written.records / (place.shards * per_second * writing.seconds),
             tuple(_round(log.deliveries, a, b) for a, b in pairwise(marks)),
         )
 
