@@ -24,11 +24,14 @@ SECONDS: Final = 6.0
 QUICK_SECONDS: Final = 5.0
 
 
+def kept_up(load: Load) -> bool:
+    """Return true if a contender delivered in time what was written."""
+    return load.delivered >= DELIVERED and load.p95_seconds < P95_SECONDS
+
+
 def followed(load: Load) -> bool:
     """Return true if a contender kept up with a load, which was written as it should be."""
-    return (
-        load.written >= WRITTEN and load.delivered >= DELIVERED and load.p95_seconds < P95_SECONDS
-    )
+    return load.written >= WRITTEN and kept_up(load)
 
 
 def search(
@@ -82,11 +85,12 @@ def measure(contender: Contender, *, quick: bool = False) -> dict[str, Any]:
     found = search(follows, contender.expected_shards, most)
     if not tried:
         raise RuntimeError(next(iter(errors.values())))
+    end = min((n for n in (*tried, *errors) if n > found), default=None)
     return {
         "shards": found,
-        "not_followed": min((n for n in (*tried, *errors) if n > found), default=None),
+        "not_followed": end,
         "at_least": found == most,
-        "limited_by_writer": any(load.written < WRITTEN for n, load in tried.items() if n > found),
+        "limited_by_writer": end in tried and kept_up(tried[end]),
         "loads": [tried[shards].as_json() for shards in sorted(tried)],
         "errors": {str(shards): error for shards, error in errors.items()},
     }
