@@ -60,7 +60,7 @@ PARTS: Final = {
     "puts": Part("records written, beside loops of boto3", 300, compared=False, in_quick=False),
 }
 QUICK_CONTENDERS: Final = ("consumer-process", "consumer-spark", "source", "boto3")
-NICE: Final = 10
+NICE: Final = 19
 """Of pieces that only count, beside others."""
 
 

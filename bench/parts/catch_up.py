@@ -17,7 +17,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.contenders import Place, kcl, running
-from bench.workload.processes import usage_of
 from bench.workload.records import RECORD_BYTES, SHARD_READ_BYTES_PER_SECOND
 from bench.workload.service import Kinesis, kinesis
 from bench.workload.trial import START_SECONDS
@@ -99,7 +98,6 @@ def _measure(contender: Contender, service: Kinesis, shards: int) -> dict[str, A
         with running(contender, place) as started:
             log = started.log
             log.wait_for(1, START_SECONDS, started.check)
-            before, came = usage_of(started.process.pid), log.records
             quota_seconds = records * RECORD_BYTES / SHARD_READ_BYTES_PER_SECOND
             all_came = True
             try:
@@ -107,15 +105,8 @@ def _measure(contender: Contender, service: Kinesis, shards: int) -> dict[str, A
                 log.wait_for(shards * records, seconds, started.check)
             except TimeoutError:
                 all_came = False
-            after = usage_of(started.process.pid)
             share = share_of(service.reads(place.stream), log.deliveries)
-            cpu = (after.cpu_seconds - before.cpu_seconds) / max(1, log.records - came) * 1e6
-            return {
-                "share": round(share, 3),
-                "all_came": all_came,
-                "cpu_seconds_per_million": round(cpu, 1),
-                "memory_mib": round(after.memory_mib),
-            }
+            return {"share": round(share, 3), "all_came": all_came}
 
 
 def _stream(shards: int) -> str:
