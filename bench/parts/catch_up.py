@@ -10,6 +10,7 @@ and its batches are.
 from __future__ import annotations
 
 import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,11 +46,14 @@ LIGHT_SHARDS: Final = 10
 """Who follows so many full shards reads the backlogs of one and of four shards side by side."""
 
 
-def share_of(reads: Sequence[Reads], deliveries: Sequence[Delivery]) -> float:
-    """Return the share of the quota that came to user code, from when the quota was the limit."""
+def share_of(reads: Sequence[Reads], deliveries: Sequence[Delivery], until: float = 0.0) -> float:
+    """Return the share of the quota that came to user code, from when the quota was the limit.
+
+    `until` is for how long the rest was waited for, if not all came.
+    """
     began = min(each.limited for each in reads)
     ended = max(each.at for each in deliveries)
-    ended = max(ended, *(each.free for each in reads))
+    ended = max(ended, until, *(each.free for each in reads))
     size = sum(each.count for each in deliveries) * (RECORD_BYTES + KEY_BYTES)
     return size / (SHARD_READ_BYTES_PER_SECOND * len(reads) * (ended - began + 1))
 
@@ -105,7 +109,8 @@ def _measure(contender: Contender, service: Kinesis, shards: int) -> dict[str, A
                 log.wait_for(shards * records, seconds, started.check)
             except TimeoutError:
                 all_came = False
-            share = share_of(service.reads(place.stream), log.deliveries)
+            until = 0.0 if all_came else time.time()
+            share = share_of(service.reads(place.stream), log.deliveries, until)
             return {"share": round(share, 3), "all_came": all_came}
 
 
