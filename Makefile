@@ -10,7 +10,7 @@ BIN := .venv/bin
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
 LOCKED := install --no-deps --require-hashes
 SPARK = JAVA_HOME="$$($(BIN)/python tools/java_home.py)" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
-FAST_TIERS := unit property simulation
+FAST_TIERS := unit+property+simulation
 SLOW_TIERS := contract integration spark cluster browser
 
 .DEFAULT_GOAL := help

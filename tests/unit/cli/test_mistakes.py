@@ -188,7 +188,7 @@ def test_missing_credentials_and_region_say_which_options_help(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     result = CliRunner().invoke(app, ["shards", "kinesis://orders"])
-    assert result.exit_code == USAGE
+    assert result.exit_code == USAGE, result.output
     assert "pass --region …, or set AWS_REGION" in result.stderr
 
 
@@ -201,7 +201,7 @@ def test_missing_credentials_say_where_to_get_some(
         monkeypatch.setenv(name, str(tmp_path / "none"))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     result = CliRunner().invoke(app, ["shards", "kinesis://orders", "--region", "eu-west-1"])
-    assert result.exit_code == USAGE
+    assert result.exit_code == USAGE, result.output
     assert "pass --profile …, or run `aws configure`" in result.stderr
     assert result.stderr.count("\n") == 1
 
@@ -225,7 +225,7 @@ def test_the_page_without_its_extra_says_what_to_install(
         monkeypatch.delitem(sys.modules, f"shardline.dashboard.{module}", raising=False)
     typed = "dashboard --stream kinesis://orders {endpoint}".format(**names)
     result = CliRunner().invoke(app, typed.split())
-    assert result.exit_code == USAGE
+    assert result.exit_code == USAGE, result.output
     assert "pip install 'shardline[local]'" in result.stderr
 
 
@@ -236,7 +236,7 @@ def test_a_command_whose_extra_is_missing_names_it(
     monkeypatch.delitem(sys.modules, "shardline.leases.sql", raising=False)
     typed = "leases kinesis://orders --app a --lease-table {table} {endpoint}".format(**names)
     result = CliRunner().invoke(app, typed.split())
-    assert result.exit_code == USAGE
+    assert result.exit_code == USAGE, result.output
     assert "pip install 'shardline[sql]'" in result.stderr
 
 
@@ -249,7 +249,7 @@ def test_a_halted_shard_is_shown_and_released(names: dict[str, str]) -> None:
     shown = CliRunner().invoke(app, f"leases {where} {names['endpoint']}".split())
     assert f"{shard_id} is halted: its consumer raised" in shown.output
     released = CliRunner().invoke(app, f"leases release {where} --all --yes".split())
-    assert released.exit_code == 0
+    assert released.exit_code == 0, released.output
     assert "(halted: its consumer raised)" in released.output
     assert table.read_rows("shop", "orders", [shard_id])[shard_id].halted == ""
     table.close()
@@ -261,7 +261,7 @@ def test_nothing_is_done_without_a_yes(names: dict[str, str]) -> None:
     table.swap_row(row, None)
     typed = "leases release kinesis://orders --app shop --lease-table {table} s".format(**names)
     result = CliRunner().invoke(app, typed.split(), input="n\n")
-    assert result.exit_code == FAILED
+    assert result.exit_code == FAILED, result.output
     assert "not confirmed, nothing was done. --yes" in result.stderr
     assert table.read_rows("shop", "orders", ["s"])["s"] == row
     table.close()
