@@ -149,7 +149,10 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     table = open_table(f"sqlite:///{path}")
     table.prepare()
     table.close()
-    with Service(strict=True) as service, socket.create_server(("127.0.0.1", 0)) as listener:
+    with (
+        Service(strict=True, status_delay_seconds=0) as service,  # the stream is there at once
+        socket.create_server(("127.0.0.1", 0)) as listener,
+    ):
         service.create_stream("orders", 1)
         endpoint = f"--endpoint-url {service.endpoint_url}"
         yield {
