@@ -98,11 +98,14 @@ class MissingRows:
                 rows.append(row)
         if not rows:
             return
-        if self._unused_move != header.moves:
-            yield Bump()  # others may have created the same rows, and somebody deleted them
+        # Others may have created the same rows, and somebody deleted them: a move is good for one
+        # round, and if it was the last. A new app's rows are created for the first time.
+        if self._unused_move is None or (header.settled and self._unused_move != header.moves):
+            yield Bump()
             return
-        self._unused_move = None
-        epoch = header.moves * EPOCHS_PER_MOVE
+        epoch = self._unused_move * EPOCHS_PER_MOVE
+        if header.settled:
+            self._unused_move = None
         yield from (Create(replace(r, epoch=epoch), ledger.outdated.get(r.shard_id)) for r in rows)
 
     def _due(

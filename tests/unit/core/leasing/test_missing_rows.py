@@ -215,3 +215,18 @@ def test_a_row_s_first_epoch_is_above_all_that_others_may_have_given_it() -> Non
     missing.moved(replace(header, moves=6))
     assert created(6) == [6 * EPOCHS_PER_MOVE] * 2
     assert created(6) == [Bump()], "its rows may have been taken, and deleted"
+
+
+def test_the_first_rows_of_an_app_need_one_move_of_each_worker() -> None:
+    """Else a hundred workers that start together would wait for each other's moves."""
+    header = Header(*SPACE, BIRTH, TRIM_HORIZON, moves=3)
+    ledger, missing = Ledger(goes_on_after_gaps=False), MissingRows("a/1", 10.0)
+    ledger.read_header(header, 0.0)
+    ledger.list_shards((Shard("s0"), Shard("s1")), 0.0)
+    missing.moved(replace(header, moves=4))
+    for moves in (4, 9):
+        found = missing.create(
+            replace(header, moves=moves), ledger, Peers("a/1", 10.0), 0.0,
+            service_time=BIRTH, retention=timedelta(days=1),
+        )  # fmt: skip
+        assert [i.new.epoch for i in found if isinstance(i, Create)] == [4 * EPOCHS_PER_MOVE] * 2
