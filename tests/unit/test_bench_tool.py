@@ -229,7 +229,7 @@ def test_each_target_is_met_or_says_what_holds_it_back() -> None:
     parts = {"catch_up": {"consumer-process": share(0.97), "source": share(0.4)}}
     lines = report.targets({"parts": parts}).splitlines()
     assert "0.97 / 0.97 / 0.97 | met |" in lines[2]
-    assert "0.40 / 0.40 / 0.40 | the two cores" in lines[3]
+    assert "0.40 / 0.40 / 0.40 | the first batches" in lines[3]
     assert lines[4].endswith("| – | not measured |")
 
 
