@@ -50,6 +50,7 @@ FOUND_SINCE = (
     43703535964,
     220536421911,
     192425324518,
+    230628708201,
 )
 """Seeds that failed once, in worlds as seeds choose them now."""
 

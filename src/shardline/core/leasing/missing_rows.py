@@ -31,12 +31,13 @@ class MissingRows:
         self._lease_seconds = lease_seconds
         self._missing_since: dict[str, float] = {}
         self._unused_move: int | None = None
+        self._moved_at = float("-inf")
         self.doubtful: set[str] = set()
         """Held before this worker lapsed, and not read since: others may know them better."""
 
-    def moved(self, header: Header) -> None:
-        """Record that this worker moved the counter."""
-        self._unused_move = header.moves
+    def moved(self, header: Header, now: float) -> None:
+        """Record that this worker moved the counter, by a request sent at `now`."""
+        self._unused_move, self._moved_at = header.moves, now
 
     def create(
         self,
@@ -99,8 +100,10 @@ class MissingRows:
         if not rows:
             return
         # Others may have created the same rows, and somebody deleted them: a move is good for one
-        # round, and if it was the last. A new app's rows are created for the first time.
-        if self._unused_move is None or (header.settled and self._unused_move != header.moves):
+        # round, and if it was the last. For the first rows of an app it is one since they miss.
+        missed_at = max(self._missing_since[row.shard_id] for row in rows)
+        is_good = self._unused_move == header.moves or not header.settled
+        if self._unused_move is None or not is_good or missed_at > self._moved_at:
             yield Bump()
             return
         epoch = self._unused_move * EPOCHS_PER_MOVE

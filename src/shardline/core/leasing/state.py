@@ -316,7 +316,7 @@ class LeaseState:
             case Bump() if event.header is not None:
                 self._known.moved = False
                 self.ledger.read_header(event.header, now)
-                self._missing.moved(event.header)
+                self._missing.moved(event.header, event.sent_at)
             case Create(row) | Take(row) | Save(row) | Release(row) as did:
                 self.log.write(now, describe(did))
                 self.ledger.remember(row, now)

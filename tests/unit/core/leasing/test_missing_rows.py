@@ -29,7 +29,7 @@ def test_from_latest_a_parent_gets_its_row_before_its_child_does() -> None:
     ledger.read_header(header, 0.0)
     ledger.list_shards(listed, 0.0)
     ledger.remember(taken(LeaseRow(*SPACE, "s0", BIRTH), "a/1"), 0.0)
-    missing.moved(header)
+    missing.moved(header, 99.0)
 
     def created() -> list[LeaseRow]:
         found = missing.create(
@@ -41,7 +41,7 @@ def test_from_latest_a_parent_gets_its_row_before_its_child_does() -> None:
     rows = created()
     assert [row.shard_id for row in rows] == ["s1"]
     ledger.remember(rows[0], 0.0)
-    missing.moved(header)
+    missing.moved(header, 99.0)
     assert [row.shard_id for row in created()] == ["s2"]
 
 
@@ -52,7 +52,7 @@ def test_from_latest_a_child_waits_for_a_parent_that_was_not_listed_here_yet() -
     ledger.read_header(header, 0.0)
     ledger.list_shards((Shard("s0", last=SequenceNumber("9")), Shard("s2", ("s0", "s1"))), 0.0)
     ledger.remember(taken(LeaseRow(*SPACE, "s0", BIRTH), "a/1"), 0.0)
-    missing.moved(header)
+    missing.moved(header, 99.0)
 
     def created() -> list[Create | Bump]:
         return list(
@@ -64,7 +64,7 @@ def test_from_latest_a_child_waits_for_a_parent_that_was_not_listed_here_yet() -
 
     assert created() == []
     ledger.looked_up("s1", False, 0.0)
-    missing.moved(header)
+    missing.moved(header, 99.0)
     assert [c.new.shard_id for c in created() if isinstance(c, Create)] == ["s2"]
 
 
@@ -79,7 +79,7 @@ def test_from_latest_a_grandchild_waits_although_the_start_is_not_settled() -> N
     ledger.list_shards(listed, 0.0)
     created: list[str] = []
     for now in (0.0, 1.0, 21.0, 22.0, 23.0, 24.0):
-        missing.moved(header)
+        missing.moved(header, 99.0)
         for instruction in missing.create(
             header, ledger, Peers("a/1", 10.0), now,
             service_time=BIRTH, retention=timedelta(days=1),
@@ -103,7 +103,7 @@ def test_a_row_that_may_be_deleted_is_left_to_its_holder_for_a_lease_time(others
     ledger.list_shards([Shard(f"s{n}") for n in range(8)], 0.0)  # some are on its duty
     created: list[float] = []
     for now in (0.0, 5.0, 9.9, 10.0):
-        missing.moved(header)
+        missing.moved(header, 99.0)
         found = missing.create(
             header, ledger, peers, now, service_time=BIRTH, retention=timedelta(days=1)
         )
@@ -145,7 +145,7 @@ def test_nothing_is_older_than_the_stream() -> None:
     ledger, missing = Ledger(goes_on_after_gaps=False), MissingRows("a/1", 10.0)
     ledger.read_header(header, 0.0)
     ledger.list_shards((Shard("s0"),), 0.0)
-    missing.moved(header)
+    missing.moved(header, 99.0)
     (create,) = missing.create(
         header, ledger, Peers("a/1", 10.0), 0.0,
         service_time=BIRTH + timedelta(hours=1), retention=timedelta(days=1),
@@ -164,7 +164,7 @@ def test_a_row_that_is_created_late_promises_what_was_kept_when_the_app_began(
     ledger, missing = Ledger(goes_on_after_gaps=False), MissingRows("a/1", 10.0)
     ledger.read_header(header, 0.0)
     ledger.list_shards((Shard("s0"),), 0.0)
-    missing.moved(header)
+    missing.moved(header, 99.0)
     (create,) = missing.create(
         header, ledger, Peers("a/1", 10.0), 0.0,
         service_time=BIRTH + timedelta(days=2), retention=timedelta(days=1),
@@ -186,7 +186,7 @@ def test_from_latest_a_child_gets_no_row_while_that_of_a_parent_was_deleted() ->
     for shard_id in ("s0", "s1"):
         ledger.remember(taken(LeaseRow(*SPACE, shard_id, BIRTH), "a/1"), 0.0)
     ledger.missed("s0")
-    missing.moved(header)
+    missing.moved(header, 99.0)
     created = missing.create(
         header, ledger, Peers("a/1", 10.0), 0.0, heirs_of=("s1",),
         service_time=BIRTH, retention=timedelta(days=1),
@@ -210,9 +210,9 @@ def test_a_row_s_first_epoch_is_above_all_that_others_may_have_given_it() -> Non
         return [i.new.epoch if isinstance(i, Create) else i for i in found]
 
     assert created(3) == [Bump()]
-    missing.moved(replace(header, moves=4))
+    missing.moved(replace(header, moves=4), 99.0)
     assert created(5) == [Bump()], "another worker moved it since"
-    missing.moved(replace(header, moves=6))
+    missing.moved(replace(header, moves=6), 99.0)
     assert created(6) == [6 * EPOCHS_PER_MOVE] * 2
     assert created(6) == [Bump()], "its rows may have been taken, and deleted"
 
@@ -223,7 +223,7 @@ def test_the_first_rows_of_an_app_need_one_move_of_each_worker() -> None:
     ledger, missing = Ledger(goes_on_after_gaps=False), MissingRows("a/1", 10.0)
     ledger.read_header(header, 0.0)
     ledger.list_shards((Shard("s0"), Shard("s1")), 0.0)
-    missing.moved(replace(header, moves=4))
+    missing.moved(replace(header, moves=4), 99.0)
     for moves in (4, 9):
         found = missing.create(
             replace(header, moves=moves), ledger, Peers("a/1", 10.0), 0.0,
