@@ -100,7 +100,7 @@ class MissingRows:
         if not rows:
             return
         # Others may have created the same rows, and somebody deleted them: a move is good for one
-        # round, and if it was the last. For the first rows of an app it is one since they miss.
+        # round, and if it was the last; the first rows of an app need one since they are missing.
         missed_at = max(self._missing_since[row.shard_id] for row in rows)
         is_good = self._unused_move == header.moves or not header.settled
         if self._unused_move is None or not is_good or missed_at > self._moved_at:

@@ -223,10 +223,15 @@ def test_the_first_rows_of_an_app_need_one_move_of_each_worker() -> None:
     ledger, missing = Ledger(goes_on_after_gaps=False), MissingRows("a/1", 10.0)
     ledger.read_header(header, 0.0)
     ledger.list_shards((Shard("s0"), Shard("s1")), 0.0)
-    missing.moved(replace(header, moves=4), 99.0)
-    for moves in (4, 9):
+
+    def created(moves: int) -> list[int | Bump]:
         found = missing.create(
             replace(header, moves=moves), ledger, Peers("a/1", 10.0), 0.0,
             service_time=BIRTH, retention=timedelta(days=1),
         )  # fmt: skip
-        assert [i.new.epoch for i in found if isinstance(i, Create)] == [4 * EPOCHS_PER_MOVE] * 2
+        return [i.new.epoch if isinstance(i, Create) else i for i in found]
+
+    missing.moved(replace(header, moves=4), 99.0)
+    assert created(4) == created(9) == [4 * EPOCHS_PER_MOVE] * 2
+    missing.moved(replace(header, moves=10), -1.0)
+    assert created(10) == [Bump()], "a row that went missing since may have been taken, and deleted"
