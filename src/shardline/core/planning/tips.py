@@ -97,6 +97,9 @@ class Tip:
     """More had arrived than may travel with a task: use bookmarks while that is so."""
     records_per_second: float | None = None
     """How close records lay where some were read; None: not known, or not lately."""
+    at_once: int = 0
+    """How many records a page held that all arrived at one time: how close they lie is not known,
+    and the next ones are expected a second later."""
     record_bytes: float = 1_000.0
     """What a record weighed where some were read."""
     windows: int = 0
@@ -262,6 +265,7 @@ class Tip:
     def _read_one(self, answer: Answer, bounds: Bounds) -> None:
         if answer.rows:
             if self._is_progress(answer.last):
+                self._note_silence(answer)
                 self._extend(answer)
                 self.count = None
                 self._carry_nothing()
@@ -293,6 +297,16 @@ class Tip:
         if answer.first_at is not None and answer.last_at is not None:
             seconds = (answer.last_at - answer.first_at).total_seconds()
             self.records_per_second = answer.rows / seconds if seconds > 0 else None
+            self.at_once = answer.rows if seconds == 0 else 0
+
+    def _note_silence(self, answer: Answer) -> None:
+        """Note how close records lie if none arrived for long after what was written at once."""
+        at, found_at, before = answer.query.at, answer.last_at, self.reached.as_of
+        if not self.at_once or at is None or found_at is None:
+            return
+        if found_at - max(at, before) > NEAR:
+            self.records_per_second = self.at_once / (found_at - before).total_seconds()
+            self.at_once = 0
 
     def _extend(self, answer: Answer) -> None:
         if answer.last is not None:
@@ -407,9 +421,8 @@ class Tip:
         window = bounds.window
         if window is None or self.count is None or bounds.now - self.base.as_of <= window:
             return False
-        if self.records_per_second is None:
-            return True
-        expected = self.records_per_second * window.total_seconds()
+        rate = self.at_once if self.records_per_second is None else self.records_per_second
+        expected = rate * window.total_seconds()
         return expected < min(bounds.max_records or FORWARD_RECORDS, FORWARD_RECORDS) / 2
 
     def _is_full(self, bounds: Bounds) -> bool:

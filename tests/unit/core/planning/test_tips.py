@@ -195,6 +195,33 @@ def test_where_records_lie_far_apart_they_are_read_and_counted() -> None:
     assert asked(tip, limits).kind is Kind.FORWARD
 
 
+def written_at_once(limits: Bounds) -> Tip:
+    """Return a tip far behind of which a page was read whose records have one stamp."""
+    tip = Tip("shard", Place(TRIM_HORIZON, NOON - HOUR))
+    page = {"rows": 20, "size_bytes": 20_000, "behind_ms": 3_600_000, "records": "page"}
+    tip.answered(answer(asked(tip, limits), 29, NOON - HOUR, **page), limits)
+    return tip
+
+
+def test_records_that_were_written_at_once_do_not_lie_far_apart() -> None:
+    limits = bounds(max_records=62_501)
+    tip = written_at_once(limits)
+    for _ in range(2):  # in this range, and in the one after it
+        query = asked(tip, limits)
+        assert (query.kind, query.at) == (Kind.TIME, tip.base.as_of + timedelta(seconds=61.5))
+        tip.take()
+
+
+def test_silence_after_records_that_were_written_at_once_shows_that_they_are_few() -> None:
+    limits = bounds(max_records=62_501)
+    tip = written_at_once(limits)
+    query = asked(tip, limits)
+    assert query.kind is Kind.TIME
+    tip.answered(answer(query, 100, NOON - HOUR / 2, behind_ms=1_800_000), limits)
+    tip.take()
+    assert asked(tip, limits).kind is Kind.FORWARD
+
+
 def test_stamps_that_go_back_are_no_progress_and_end_the_search_by_time() -> None:
     tip, limits = tip_at(HOUR, number=1000), bounds()
     for _ in range(2):
