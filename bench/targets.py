@@ -171,7 +171,7 @@ TARGETS: Final = (
     Target(
         "source takes ≥ 0.8 of the quota at 1 / 4 / 16 shards",
         _quota("source", 0.8),
-        "the first batches, which hold few shards while others look for the end of their backlog",
+        "the two cores, which service, JVM and reader share",
     ),
     Target(
         "backlog at 4 / 16 shards: consumer ≥ 0.95 of the boto3 loop",
@@ -191,7 +191,7 @@ TARGETS: Final = (
     Target(
         "… source ≥ 0.8",
         _share_beside_boto3("source", 0.8),
-        "the first batches, which hold few shards while others look for the end of their backlog",
+        "the two cores, which service, JVM and reader share",
     ),
     Target(
         "consumer follows 16 full shards: ≥ 0.99 delivered, p50 < 0.3 s",

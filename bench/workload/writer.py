@@ -16,7 +16,7 @@ from itertools import count
 from typing import Final, NamedTuple
 
 from bench.workload.connection import Connection
-from bench.workload.records import entry, hash_key_of
+from bench.workload.records import Entries, hash_key_of, stamp_of
 
 CALL_SECONDS: Final = 0.25
 MOST_ENTRIES: Final = 500
@@ -83,10 +83,13 @@ class _Lane:
     def __init__(self, writing: Writing, lane: int) -> None:
         self._writing = writing
         self._shards = range(lane, writing.shards, MOST_THREADS)
-        self._numbers = {
-            (shard, key): count(writing.first_number + 1)
+        keys, shards, first = writing.keys, writing.shards, writing.first_number + 1
+        self._entries = {
+            shard: [
+                Entries(shard * keys + key, hash_key_of(shard, shards, key, keys), first)
+                for key in range(keys)
+            ]
             for shard in self._shards
-            for key in range(writing.keys)
         }
         self._turns = dict.fromkeys(self._shards, 0)
         self.records = self.refused = 0
@@ -119,18 +122,15 @@ class _Lane:
                 owed[shard] -= int(owed[shard])
 
     def _put(self, connection: Connection, shard: int, entries: int) -> None:
-        keys, shards = self._writing.keys, self._writing.shards
-        now, parts = time.time(), []
+        keys, of_shard = self._writing.keys, self._entries[shard]
+        stamp = stamp_of(time.time())
+        parts = [b'{"StreamName":"%b","Records":[' % self._writing.stream.encode()]
         for turn in range(self._turns[shard], self._turns[shard] + entries):
-            key = turn % keys
-            number = next(self._numbers[shard, key])
-            where = hash_key_of(shard, shards, key, keys)
-            parts.append(entry(now, shard * keys + key, number, where))
+            parts += of_shard[turn % keys].next_parts(stamp)
+            parts.append(b",")
         self._turns[shard] += entries
-        body = b'{"StreamName":"%b","Records":[%b]}' % (
-            self._writing.stream.encode(),
-            b",".join(parts),
-        )
+        parts[-1] = b"]}"
+        body = b"".join(parts)
         answer = connection.call("PutRecords", body)
         refused = int(answer.partition(b'"FailedRecordCount":')[2].partition(b",")[0].strip(b"}"))
         self.records += entries - refused

@@ -23,7 +23,7 @@ from bench.parts.follow import GRID, search
 from bench.piece import NOBODY, run_piece
 from bench.workload.deliveries import Delivery, DeliveryLog, delays, parse, percentile
 from bench.workload.processes import tree_of, usage_of
-from bench.workload.records import HEADER_BYTES, RECORD_BYTES, entry, hash_key_of
+from bench.workload.records import HEADER_BYTES, RECORD_BYTES, Entries, hash_key_of, stamp_of
 from bench.workload.service import Reads
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 
 def test_a_record_starts_with_its_header() -> None:
-    written = json.loads(entry(1_700_000_000.25, 7, 12, 99))
+    entries = Entries(7, hash_key=99, first_number=12)
+    written = json.loads(b"".join(entries.next_parts(stamp_of(1_700_000_000.25))))
     data = b64decode(written["Data"], validate=True)
     assert len(data) == RECORD_BYTES
     assert data[:HEADER_BYTES] == b"1700000000.250000 k0007 00000000012 "
@@ -229,7 +230,7 @@ def test_each_target_is_met_or_says_what_holds_it_back() -> None:
     parts = {"catch_up": {"consumer-process": share(0.97), "source": share(0.4)}}
     lines = report.targets({"parts": parts}).splitlines()
     assert "0.97 / 0.97 / 0.97 | met |" in lines[2]
-    assert "0.40 / 0.40 / 0.40 | the first batches" in lines[3]
+    assert "0.40 / 0.40 / 0.40 | the two cores" in lines[3]
     assert lines[4].endswith("| – | not measured |")
 
 

@@ -25,12 +25,16 @@ def use_cbor(client: Any, service_id: str) -> None:
         params["headers"]["Content-Type"] = cbor.CONTENT_TYPE
 
     def read(response_dict: dict[str, Any], **_: Any) -> None:
-        if cbor.is_cbor_map(response_dict["body"]):
-            response_dict["body"] = msgspec.json.encode(cbor.decode(response_dict["body"]))
+        response_dict["body"] = in_json(response_dict["body"])
 
     # Last, so that others still see JSON in a request, and a page of records is decoded before.
     client.meta.events.register_last(f"before-call.{service_id}", write)
     client.meta.events.register_last(f"before-parse.{service_id}", read)
+
+
+def in_json(body: bytes) -> bytes:
+    """Return a body as JSON, which it may be already."""
+    return msgspec.json.encode(cbor.decode(body)) if cbor.is_cbor_map(body) else body
 
 
 def _typed(value: Any, shape: Any) -> Any:

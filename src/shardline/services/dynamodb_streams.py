@@ -14,6 +14,7 @@ from shardline.services.iterators import iterator_parameters
 from shardline.services.listing import list_whole
 from shardline.services.port import Page, StreamDescription
 from shardline.services.presence import StreamPresence
+from shardline.services.read_client import ReadClient
 from shardline.services.service_clock import ServiceClock
 from shardline.services.wire.descriptions import (
     decode_dynamodb_stream,
@@ -45,7 +46,6 @@ def _decode_records(body: bytes) -> RecordsAnswer:
 
 _DECODERS: Final = {
     "DescribeStream": decode_dynamodb_stream,
-    "GetRecords": _decode_records,
     "GetShardIterator": decode_iterator,
     "ListStreams": decode_table_streams,
 }
@@ -74,7 +74,7 @@ class DynamoDBStream:
         self._patience = patience or Patience()
         self._shards_per_page = shards_per_page
         decode_answers_with(_DECODERS, client)
-        self._calls = Calls(client, str(address), self._patience)
+        self._calls = Calls(ReadClient(client, _decode_records), str(address), self._patience)
         self._clock = ServiceClock()
         self._presence = StreamPresence(self._describe)
         self._filters_children = "ShardFilter" in _members(client, "DescribeStream")

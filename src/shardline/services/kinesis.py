@@ -15,6 +15,7 @@ from shardline.services.iterators import iterator_parameters
 from shardline.services.listing import list_whole
 from shardline.services.port import Page, StreamDescription
 from shardline.services.presence import StreamPresence
+from shardline.services.read_client import ReadClient
 from shardline.services.service_clock import ServiceClock
 from shardline.services.wire.descriptions import (
     decode_iterator,
@@ -43,7 +44,6 @@ def _decode_records(body: bytes) -> RecordsAnswer:
 
 _DECODERS: Final = {
     "DescribeStreamSummary": decode_kinesis_stream,
-    "GetRecords": _decode_records,
     "GetShardIterator": decode_iterator,
     "ListShards": decode_kinesis_listing,
 }
@@ -74,7 +74,8 @@ class KinesisStream:
         send_exact_times(client)
         if wire == "cbor":
             use_cbor(client, "kinesis")
-        self._calls = Calls(client, str(address), self._patience)
+        reader = ReadClient(client, _decode_records, wire)
+        self._calls = Calls(reader, str(address), self._patience)
         self._clock = ServiceClock()
         self._presence = StreamPresence(self.describe)
 

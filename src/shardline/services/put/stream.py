@@ -13,6 +13,7 @@ from shardline.services.connection import in_region_of
 from shardline.services.kinesis import KinesisStream
 from shardline.services.put.body import encode_put
 from shardline.services.put.requests import PutClient
+from shardline.services.wire.handler import answer_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +51,7 @@ class PutStream:
     def put(self, call: Sequence[Lane]) -> list[PutEntryResult]:
         """Make a PutRecords call, and return what it says about each entry."""
         body = encode_put(self._stream, call)
-        results: list[PutEntryResult] = self._calls.call("put_records", body=body)["Results"]
+        results: list[PutEntryResult] = answer_in(self._calls.call("put_records", body=body))
         if len(results) != len(call):
             raise ServiceError(
                 f"{self.address}: PutRecords answered for {len(results)} of {len(call)} entries: "

@@ -86,6 +86,11 @@ def answer_in(response: dict[str, Any]) -> Any:
     return response[_ANSWER]
 
 
+def as_response(answer: Any, headers: Mapping[str, str]) -> dict[str, Any]:
+    """Return the response of a client to a call whose answer was decoded without it."""
+    return {_ANSWER: answer, "ResponseMetadata": {"HTTPStatusCode": _OK, "HTTPHeaders": headers}}
+
+
 def decode_answer(decode: Callable[[bytes], Any], response_dict: dict[str, Any]) -> Any:
     """Return what a decoder makes of an answer of status 200. Raises `IncompleteAnswer`."""
     _require_length(response_dict)
