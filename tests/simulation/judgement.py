@@ -202,7 +202,7 @@ class Judgement:
                 return f"{shard.id} is not acknowledged to its last record: {lease}"
         said = [w.coordinators[stream.name].state.unowned for w in workers]
         if full and idle:
-            return self._when_full(stream, idle, said)
+            return self._when_full(stream, idle, said, current)
         if any(said):
             return f"says that shards have no owner, but there is room: {said}"
         return f"{idle} have no owner that lives: {rows[idle[0]]}" if idle else ""
@@ -216,9 +216,11 @@ class Judgement:
             return isinstance(self._world.knobs.start, Latest)  # nothing came after the start
         return int(row.checkpoint.sequence.text) >= last
 
-    def _when_full(self, stream: SimStream, idle: list[str], said: list[int]) -> str:
+    def _when_full(
+        self, stream: SimStream, idle: list[str], said: list[int], rows: dict[str, LeaseRow]
+    ) -> str:
         """Workers at their capacity leave shards without an owner, and say so: no loss."""
         if not all(said):
             return f"shards without an owner, and not everybody says so: {said}"
-        stream.excuse_unowned(idle)
+        stream.excuse_unowned(idle, rows)
         return ""

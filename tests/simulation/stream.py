@@ -17,7 +17,7 @@ from tests.simulation.fast_twin import FastTwin
 from tests.simulation.history import Excused, ShardOpened, Wrote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from random import Random
 
     from shardline.local.kinesis.account import Account
@@ -191,19 +191,29 @@ class SimStream:
 
     def excuse_expired(self, shard: str) -> None:
         """Excuse what expired in a shard for which a gap is on record, and in its ancestors."""
+        self._excuse_expired_in(self._with_ancestors(shard))
+
+    def _excuse_expired_in(self, shards: set[str]) -> None:
         until = self._clock.now() - _RETENTION + MARGIN
-        for name in self._with_ancestors(shard):
+        for name in shards:
             kept = (n for s, n, arrived in self._written if s == name and arrived > until)
             self._history.add(Excused(name, before=next(kept, None)))
 
-    def excuse_unowned(self, shard_ids: list[str]) -> None:
-        """Excuse shards for which no worker has room, and their descendants: they stay unread."""
+    def excuse_unowned(self, shard_ids: list[str], with_rows: Iterable[str]) -> None:
+        """Excuse shards for which no worker has room, and their descendants: they stay unread.
+
+        So do ancestors without a row, which came and went while nobody looked: that they have
+        expired is found by who begins the shard.
+        """
         created_at = self.created_at
-        if created_at is not None:
-            unowned = {self.named_at(shard_id, created_at) for shard_id in shard_ids}
-            for name in self._parents:
-                if unowned & self._with_ancestors(name):
-                    self._history.add(Excused(name))
+        if created_at is None:
+            return
+        unowned = {self.named_at(shard_id, created_at) for shard_id in shard_ids}
+        for name in self._parents:
+            if unowned & self._with_ancestors(name):
+                self._history.add(Excused(name))
+        ancestors = set().union(*map(self._with_ancestors, unowned))
+        self._excuse_expired_in(ancestors - {self.named_at(i, created_at) for i in with_rows})
 
     def anything_expired(self, shard: str) -> bool:
         """Return true if a record of a shard or of its ancestors may have expired.

@@ -51,6 +51,7 @@ FOUND_SINCE = (
     220536421911,
     192425324518,
     230628708201,
+    442958459733,
 )
 """Seeds that failed once, in worlds as seeds choose them now."""
 
