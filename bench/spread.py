@@ -1,7 +1,9 @@
 """How far the figures of the headline may differ from run to run, and whether two runs agree.
 
 A figure states a range: that of its rounds within the run, and never narrower than its kind's
-least spread, because a run of half an hour cannot measure most of them several times.
+least spread, because a run of half an hour cannot measure most of them several times. The least
+spreads were seen on a virtual machine of two cores, on which the same code takes a third more CPU
+time in one hour than in another.
 """
 
 from __future__ import annotations
@@ -27,13 +29,13 @@ class Least(NamedTuple):
 
 LEAST: Final = {
     "full shards followed": Least(0, 0),  # a step of the search either way
-    "share of quota": Least(0, 0.05),
+    "share of quota": Least(0, 0.08),
     "delay p50": Least(0.25, 0.03),
     "delay p99": Least(0.35, 0.08),
-    "CPU s a million": Least(0.15),
+    "CPU s a million": Least(0.35),
     "memory": Least(0.15),
     "first record": Least(0.25, 0.3),
-    "longest silence": Least(0.35, 1.0),
+    "longest silence": Least(0.45, 1.0),
 }
 
 
