@@ -52,6 +52,7 @@ FOUND_SINCE = (
     192425324518,
     230628708201,
     442958459733,
+    442958486720,
 )
 """Seeds that failed once, in worlds as seeds choose them now."""
 

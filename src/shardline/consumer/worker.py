@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _RECEIVE_SECONDS: Final = 0.2
+_QUIT_SECONDS: Final = 2.0
+"""How long a runner may take to end by itself."""
 _FIRST_RESTART_SECONDS: Final = 1.0
 _LONGEST_RESTART_SECONDS: Final = 30.0
 _HEALTHY_SECONDS: Final = 60.0
@@ -287,7 +289,11 @@ class Worker:
         self._called.clear()
 
     def _leave(self) -> Steps[None]:
-        """Finish the running deliveries, then release the leases."""
+        """Finish the running deliveries, then release the leases.
+
+        A runner that did not finish in time is ended first: one that was stopped, or swapped out,
+        would begin deliveries when it goes on, before it reads that its leases are released.
+        """
         self._leaving = True
         deadline = self._clock() + self._stop_seconds
         for key in sorted(self._running):
@@ -295,13 +301,21 @@ class Worker:
         while self._running and self._runner is not None and self._clock() < deadline:
             yield from self._exchange()
         handed_back = not self._running
+        if not handed_back:
+            for key in sorted(self._running):
+                self.send(StopPipeline(key))
+            yield from self._end_runner()
         for coordinator in self.coordinators.values():
             released = yield partial(coordinator.leave, max(1.0, deadline - self._clock()))
             handed_back = handed_back and released
         self.handed_back = handed_back
-        if self._runner is not None:
-            self.send(Quit())
-            yield partial(self._runner.wait, 2.0)
+        yield from self._end_runner()
+
+    def _end_runner(self) -> Steps[None]:
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            runner.send(Quit())
+            yield partial(runner.wait, _QUIT_SECONDS)
 
     def _send_validity(self) -> None:
         until = min((c.valid_until() for c in self.coordinators.values()), default=float("-inf"))

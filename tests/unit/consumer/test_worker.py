@@ -34,6 +34,8 @@ from shardline.leases.coordinator import Coordinator, TooManyParkedKeys
 from shardline.services.steps import Pause
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from shardline.consumer.messages import FromRunner, ToRunner
 
 KEY = PipelineKey("orders", "shard-1", 7)
@@ -44,6 +46,7 @@ class Link:
         self.sent: list[ToRunner] = []
         self.received: deque[FromRunner | None] = deque()
         self.gone = self.killed = False
+        self.on_wait: Callable[[], None] = lambda: None
 
     def send(self, message: ToRunner) -> None:
         self.sent.append(message)
@@ -57,7 +60,7 @@ class Link:
         self.killed = True
 
     def wait(self, _timeout_seconds: float) -> None:
-        pass
+        self.on_wait()
 
 
 class Leases:
@@ -272,3 +275,14 @@ def test_a_stop_does_not_wait_for_a_delivery_past_its_time(stage: Stage) -> None
     stage.stopping = True
     stage.run(80)
     assert [call for call in stage.leases.calls if call[0] == "leave"]
+    assert not stage.worker.handed_back
+
+
+def test_leases_are_not_released_before_a_runner_that_did_not_finish_has_ended(
+    stage: Stage,
+) -> None:
+    stage.stopping = True
+    stage.links[0].on_wait = lambda: stage.leases.calls.append(("the runner ended",))
+    stage.run(80)
+    assert stage.links[0].sent[-2:] == [StopPipeline(KEY), Quit()]
+    assert [name for name, *_ in stage.leases.calls] == ["the runner ended", "leave"]
