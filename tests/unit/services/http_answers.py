@@ -28,6 +28,8 @@ class Session:
     def __init__(self, *answers: tuple[int, bytes, int]) -> None:
         self.answers = list(answers)
         self.sent: list[Any] = []
+        self.built: list[str] = []
+        """The operations of which botocore built a request, where a test notes them."""
 
     def send(self, request: Any) -> AWSResponse:
         self.sent.append(request)

@@ -40,6 +40,9 @@ def reading(
     body = WIRES[wire](PAGE)
     session = Session((200, body, len(body)), *answers)
     client._endpoint.http_session = session
+    client.meta.events.register(
+        "before-call.kinesis", lambda **_: session.built.append("GetRecords")
+    )
     address, patience = parse_address("kinesis://orders"), Patience(total_seconds=0)
     stream = KinesisStream(client, address, patience, wire=wire)
     stream.read("first", 10)
@@ -56,6 +59,7 @@ def test_later_reads_are_copies_with_their_own_body_and_signature(
     assert (page.next_iterator, page.behind_ms, page.records.num_rows) == ("next", 7, 0)
     assert page.service_time == datetime(2026, 11, 15, 12, tzinfo=UTC)
     first, second = session.sent
+    assert session.built == ["GetRecords"], "botocore builds the first request only"
     decode = cbor.decode if wire == "cbor" else msgspec.json.decode
     assert decode(first.body) == {"ShardIterator": "first", "Limit": 10}
     assert decode(second.body) == {"ShardIterator": "second", "Limit": 20}

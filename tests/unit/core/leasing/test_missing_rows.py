@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +15,9 @@ from shardline.core.leasing.peers import Peers
 from shardline.core.leasing.rows import EPOCHS_PER_MOVE, Header, Heartbeat, LeaseRow, taken
 from shardline.core.positions import TRIM_HORIZON, AtTime, Position
 from shardline.core.shards import SequenceNumber, Shard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 BIRTH = datetime(2030, 1, 1, tzinfo=UTC)
 SPACE = ("app", "orders")
@@ -194,10 +198,8 @@ def test_from_latest_a_child_gets_no_row_while_that_of_a_parent_was_deleted() ->
     assert [c.new.shard_id for c in created if isinstance(c, Create)] == ["s0"]
 
 
-@pytest.mark.case("W-14")
-def test_a_row_s_first_epoch_is_above_all_that_others_may_have_given_it() -> None:
-    """A move of the counter serves the rows of one round, if nobody has moved it since."""
-    header = Header(*SPACE, BIRTH, TRIM_HORIZON, moves=3, settled=True)
+def rows_of_two_shards(header: Header) -> tuple[MissingRows, Callable[[int], list[int | Bump]]]:
+    """Return what decides, and what it says at a number of moves: first epochs, or a move."""
     ledger, missing = Ledger(goes_on_after_gaps=False), MissingRows("a/1", 10.0)
     ledger.read_header(header, 0.0)
     ledger.list_shards((Shard("s0"), Shard("s1")), 0.0)
@@ -209,6 +211,14 @@ def test_a_row_s_first_epoch_is_above_all_that_others_may_have_given_it() -> Non
         )  # fmt: skip
         return [i.new.epoch if isinstance(i, Create) else i for i in found]
 
+    return missing, created
+
+
+@pytest.mark.case("W-14")
+def test_a_row_s_first_epoch_is_above_all_that_others_may_have_given_it() -> None:
+    """A move of the counter serves the rows of one round, if nobody has moved it since."""
+    header = Header(*SPACE, BIRTH, TRIM_HORIZON, moves=3, settled=True)
+    missing, created = rows_of_two_shards(header)
     assert created(3) == [Bump()]
     missing.moved(replace(header, moves=4), 99.0)
     assert created(5) == [Bump()], "another worker moved it since"
@@ -220,17 +230,7 @@ def test_a_row_s_first_epoch_is_above_all_that_others_may_have_given_it() -> Non
 def test_the_first_rows_of_an_app_need_one_move_of_each_worker() -> None:
     """Else a hundred workers that start together would wait for each other's moves."""
     header = Header(*SPACE, BIRTH, TRIM_HORIZON, moves=3)
-    ledger, missing = Ledger(goes_on_after_gaps=False), MissingRows("a/1", 10.0)
-    ledger.read_header(header, 0.0)
-    ledger.list_shards((Shard("s0"), Shard("s1")), 0.0)
-
-    def created(moves: int) -> list[int | Bump]:
-        found = missing.create(
-            replace(header, moves=moves), ledger, Peers("a/1", 10.0), 0.0,
-            service_time=BIRTH, retention=timedelta(days=1),
-        )  # fmt: skip
-        return [i.new.epoch if isinstance(i, Create) else i for i in found]
-
+    missing, created = rows_of_two_shards(header)
     missing.moved(replace(header, moves=4), 99.0)
     assert created(4) == created(9) == [4 * EPOCHS_PER_MOVE] * 2
     missing.moved(replace(header, moves=10), -1.0)

@@ -27,6 +27,9 @@ def answering(
     client = make_client("kinesis", Access(REGION))
     session = Session((200, ACCEPTED, len(ACCEPTED)), *answers)
     client._endpoint.http_session = session
+    client.meta.events.register(
+        "before-call.kinesis", lambda **_: session.built.append("PutRecords")
+    )
     return PutClient(client, {"StreamName": "orders"}), session
 
 
@@ -38,6 +41,7 @@ def test_later_requests_are_copies_with_their_own_body_and_signature(
     results = [answer_in(client.put_records(body=body)) for body in bodies]
     assert [each.sequence_number for (each,) in results] == ["7", "7"]
     first, second = session.sent
+    assert session.built == ["PutRecords"], "botocore builds the first request only"
     assert [first.body, second.body] == bodies
     assert first.url == second.url == "https://kinesis.eu-west-1.amazonaws.com/"
     for name in ("X-Amz-Target", "Content-Type", "User-Agent"):
