@@ -40,6 +40,8 @@ class SimTable(MemoryLeaseTable):
         self._highest_epoch: dict[tuple[str, str, str], int] = {}
         self._deleted: dict[tuple[str, str, str], LeaseRow] = {}
         self._last_owner: dict[str, str] = {}
+        self.beats_deleted_at: list[float] = []
+        """When somebody deleted the heartbeats of a stream."""
         self._begun: set[str] = set()
         """The streams on which the app has begun."""
         self.now: Callable[[], float] = lambda: 0.0
@@ -162,6 +164,7 @@ class SimTable(MemoryLeaseTable):
 
     def delete_heartbeats(self, space: Space) -> None:
         self._heartbeats.get(space, {}).clear()
+        self.beats_deleted_at.append(self.now())
 
     def rows_of(self, space: Space) -> dict[str, LeaseRow]:
         return self._rows.get(space, {})

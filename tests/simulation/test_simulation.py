@@ -53,6 +53,9 @@ FOUND_SINCE = (
     230628708201,
     442958459733,
     442958486720,
+    808487626153,
+    808487637241,
+    808487643934,
 )
 """Seeds that failed once, in worlds as seeds choose them now."""
 

@@ -219,6 +219,9 @@ class RowRounds:
         stream = state.stream
         if stream is None or not stream.active:
             return
+        if stored is None and state.header is None:
+            # A new app; or its first rows were created since the join, and the header was deleted.
+            self._rows_at_join = yield from self._scan()
         created_at, latest = stream.created_at, state.described.latest
         created = stored is None or stored.stream_created_at < created_at
         earlier = self._stream_in_use(stored)
@@ -271,9 +274,11 @@ class RowRounds:
         seen = stored or state.header
         generation = max((row.epoch // EPOCHS_PER_MOVE for row in rows), default=0)
         moves = max(generation, seen.moves if seen else 0)
-        if seen is not None and seen.stream_created_at == created_at:
+        if stored is None and (seen is not None or rows):
             # Somebody deleted it. Others moved it on since it was read, but not that often.
-            return replace(seen, moves=moves + EPOCHS_PER_MOVE)
+            moves += EPOCHS_PER_MOVE
+            if seen is not None and seen.stream_created_at == created_at:
+                return replace(seen, moves=moves)
         header = Header(
             *member.space,
             stream.created_at,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shardline.core.gaps import may_have_expired
-from shardline.core.leasing.rows import Header, LeaseRow
+from shardline.core.leasing.rows import EPOCHS_PER_MOVE, Header, LeaseRow
 from shardline.core.positions import LATEST, SHARD_END, TRIM_HORIZON, AtTime
 from shardline.core.shards import SequenceNumber, Shard
 from shardline.errors import ConfigurationError, LeaseLost
@@ -140,6 +140,26 @@ def test_the_start_of_a_header_that_was_deleted_is_as_early_as_what_has_not_begu
     header = stage.table.read_header(*SPACE)
     assert header is not None
     assert (header.start, header.latest) == (AtTime(BIRTH if begun else then), True)
+
+
+@pytest.mark.case("W-14")
+@pytest.mark.parametrize("joined_before", [True, False])
+def test_a_header_that_was_deleted_begins_above_every_epoch_that_a_row_can_have_had(
+    joined_before: bool,
+) -> None:
+    """Also where the worker that makes it again joined before there were rows."""
+    stage = Stage(shards=1)
+    stage.listing.active = False  # no header is created yet
+    if joined_before:
+        stage.worker("a")
+        stage.let_pass(1)
+    row = LeaseRow(*SPACE, "s0", BIRTH - timedelta(days=1), epoch=3 * EPOCHS_PER_MOVE)
+    stage.table.swap_row(row, None)  # of a stream of before, as its header was
+    stage.listing.active = True
+    if not joined_before:
+        stage.worker("a")
+    stage.let_pass(70)
+    assert stage.rows()["s0"].epoch > EPOCHS_PER_MOVE**2
 
 
 @pytest.mark.req("O-22")

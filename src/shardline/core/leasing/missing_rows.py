@@ -33,7 +33,7 @@ class MissingRows:
         self._unused_move: int | None = None
         self._moved_at = float("-inf")
         self.doubtful: set[str] = set()
-        """Held before this worker lapsed, and not read since: others may know them better."""
+        """Held before this worker lapsed, and not taken anew: others may know them better."""
 
     def moved(self, header: Header, now: float) -> None:
         """Record that this worker moved the counter, by a request sent at `now`."""
@@ -130,22 +130,24 @@ class MissingRows:
             elif shard_id not in lost and self._may_be_deleted(shard_id, ledger, peers, now):
                 due.pop(shard_id, None)
         for shard_id, row in lost.items():
-            holder = None if row.completed else row.lease_owner
-            if holder == self._me and shard_id not in self.doubtful:
-                due[shard_id] = None
-            elif holder is None or peers.dead(holder):
+            if row.completed:
                 continue
-            elif now - missing_since[shard_id] < self._lease_seconds:
-                due.pop(shard_id, None)
+            if row.lease_owner == self._me and shard_id not in self.doubtful:
+                due[shard_id] = None
+            elif not peers.all_dead() and now - missing_since[shard_id] < self._lease_seconds:
+                due.pop(shard_id, None)  # whoever had it when it was read, another may have it now
         return list(due)
 
     def _may_be_deleted(self, shard_id: str, ledger: Ledger, peers: Peers, now: float) -> bool:
         """Return true if somebody may hold the shard, who knows the position: its row is gone.
 
-        A row that is not deleted is missing only for a new app, or while the parents are read.
+        A row that is not deleted is missing only for a new app or stream, or while the parents
+        are read.
         """
         header, rows = ledger.header, ledger.rows
-        if header is None or not header.settled or ledger.outdated or not peers.live():
+        if header is None or not header.settled or peers.all_dead():
+            return False
+        if shard_id in ledger.outdated:
             return False
         parents = ledger.listing.shards[shard_id].parents
         is_new = any(p in rows and p not in ledger.completed for p in parents)

@@ -72,6 +72,10 @@ class Peers:
         observed = self._observed.get(worker)
         return observed is not None and observed.dead
 
+    def all_dead(self) -> bool:
+        """Return true if no other worker is known that may live, with a heartbeat or without."""
+        return all(observed.dead for observed in self._observed.values())
+
     def departed(self, worker: str) -> bool:
         """Return true if a worker leaves or has left: it releases what it owned."""
         observed = self._observed.get(worker)

@@ -262,7 +262,6 @@ class LeaseState:
                 for shard_id in asked:
                     if shard_id in found:
                         ledger.remember(found[shard_id], now)
-                        self._missing.doubtful.discard(shard_id)
                     else:
                         if shard_id in ledger.rows:
                             self.log.write(now, f"the row of {shard_id} is gone")
@@ -339,7 +338,9 @@ class LeaseState:
             spread = self.times.checkpoint_seconds * phase(shard_id)
             taking = isinstance(did, Take)
             holding = self.holdings.adopt(shard_id, new.epoch, sent_at, spread if taking else 0)
-            if not taking:
+            if taking:
+                self._missing.doubtful.discard(shard_id)
+            else:
                 holding.saved_at = sent_at
             if holding.acknowledged == new.checkpoint and holding.as_of in (None, new.as_of):
                 holding.acknowledged = None

@@ -12,7 +12,14 @@ from shardline.core.leasing.instructions import Bump, Create
 from shardline.core.leasing.ledger import Ledger
 from shardline.core.leasing.missing_rows import MissingRows
 from shardline.core.leasing.peers import Peers
-from shardline.core.leasing.rows import EPOCHS_PER_MOVE, Header, Heartbeat, LeaseRow, taken
+from shardline.core.leasing.rows import (
+    EPOCHS_PER_MOVE,
+    Header,
+    Heartbeat,
+    LeaseRow,
+    finished,
+    taken,
+)
 from shardline.core.positions import TRIM_HORIZON, AtTime, Position
 from shardline.core.shards import SequenceNumber, Shard
 
@@ -21,6 +28,8 @@ if TYPE_CHECKING:
 
 BIRTH = datetime(2030, 1, 1, tzinfo=UTC)
 SPACE = ("app", "orders")
+OTHERS = ["", "with a heartbeat", "without a heartbeat"]
+"""Another worker that may live, if there is one: somebody may have deleted its heartbeat."""
 
 
 @pytest.mark.case("L-04")
@@ -95,24 +104,64 @@ def test_from_latest_a_grandchild_waits_although_the_start_is_not_settled() -> N
 
 
 @pytest.mark.case("R-06")
-@pytest.mark.parametrize("others", [True, False])
-def test_a_row_that_may_be_deleted_is_left_to_its_holder_for_a_lease_time(others: bool) -> None:
-    """The holder knows the position; a worker that has just joined would begin anew."""
+@pytest.mark.parametrize("replaced", ["", "s9", "s0"])
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_row_that_may_be_deleted_is_left_to_its_holder_for_a_lease_time(
+    other: str, replaced: str
+) -> None:
+    """The holder knows the position; a worker that has just joined would begin anew.
+
+    Where the row of an earlier stream is in its place, nobody has created one of this stream.
+    """
     header = Header(*SPACE, BIRTH, TRIM_HORIZON, settled=True)
     ledger, missing = Ledger(goes_on_after_gaps=False), MissingRows("b/1", 10.0)
-    peers = Peers("b/1", 10.0)
-    if others:
-        peers.observe((Heartbeat(*SPACE, "a/1", count=1),), (), 0.0)
     ledger.read_header(header, 0.0)
-    ledger.list_shards([Shard(f"s{n}") for n in range(8)], 0.0)  # some are on its duty
-    created: list[float] = []
+    ledger.list_shards([Shard("s0")], 0.0)
+    if replaced:
+        ledger.remember(LeaseRow(*SPACE, replaced, BIRTH - timedelta(days=1)), 0.0)
+    at_once = not other or replaced == "s0"
+    assert first_created_at(header, ledger, missing, other) == (0.0 if at_once else 10.0)
+
+
+@pytest.mark.case("R-06")
+@pytest.mark.parametrize("holder", [None, "a/1", "b/1", "completed"])
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_deleted_row_is_left_to_whoever_may_have_taken_it_since_it_was_read(
+    other: str, holder: str | None
+) -> None:
+    """A worker that holds it creates it at once, unless it lapsed: then another may have it."""
+    header = Header(*SPACE, BIRTH, TRIM_HORIZON, settled=True)
+    row = replace(LeaseRow(*SPACE, "s0", BIRTH), lease_owner=holder, lease_count=1)
+    if holder == "completed":
+        row = finished(row)
+    for lapsed in (False, True):
+        ledger, missing = Ledger(goes_on_after_gaps=False), MissingRows("b/1", 10.0)
+        missing.doubtful = {"s0"} if lapsed else set()
+        ledger.read_header(header, 0.0)
+        ledger.list_shards([Shard("s0")], 0.0)
+        ledger.remember(row, 0.0)
+        ledger.missed("s0")
+        at_once = holder == "completed" or (holder == "b/1" and not lapsed) or not other
+        assert first_created_at(header, ledger, missing, other) == (0.0 if at_once else 10.0)
+
+
+def first_created_at(
+    header: Header, ledger: Ledger, missing: MissingRows, other: str
+) -> float | None:
+    """Return when a worker that looks again and again creates its first row."""
+    peers = Peers("b/1", 10.0)
+    beats = (Heartbeat(*SPACE, other, count=1),) if other else ()
+    peers.observe(beats, (), 0.0)
+    if other == "without a heartbeat":
+        peers.observe((), (), 0.0)
     for now in (0.0, 5.0, 9.9, 10.0):
         missing.moved(header, 99.0)
         found = missing.create(
             header, ledger, peers, now, service_time=BIRTH, retention=timedelta(days=1)
         )
-        created += [now for instruction in found if isinstance(instruction, Create)]
-    assert min(created) == (10.0 if others else 0.0)
+        if any(isinstance(instruction, Create) for instruction in found):
+            return now
+    return None
 
 
 @pytest.mark.case("L-04")

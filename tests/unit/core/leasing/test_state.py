@@ -120,6 +120,28 @@ def test_a_free_lease_is_read_before_it_is_taken() -> None:
     assert state.handle(e.DecisionDue(BIRTH), 1.0) == [Take(taken(row, "a/1"), row)]
 
 
+@pytest.mark.case("R-06")
+def test_a_worker_that_lapsed_does_not_make_its_deleted_row_again_at_once() -> None:
+    """It read the row as its own after that; another took it meanwhile, and got further."""
+    row, stage = LeaseRow(*SPACE, "s0", BIRTH, epoch=1_000_000), Stage(shards=1)
+    stage.table.create_header(Header(*SPACE, BIRTH, TRIM_HORIZON, settled=True))
+    stage.table.swap_row(row, None)
+    worker = stage.worker("a")
+    stage.let_pass(2)
+    assert worker.held().keys() == {"s0"}
+    other, mine = stage.worker("b"), stage.rows()["s0"]
+    other.tick()
+    stage.lose(other)
+    stage.now += stage.times.lease_seconds  # it was away
+    worker.state.handle(e.TimePassed(), stage.now)
+    worker.state.handle(e.RowsRead(("s0",), {"s0": mine}), stage.now)
+    stage.table.delete_row(mine)
+    stage.let_pass(stage.times.lease_seconds - 1)
+    assert not stage.rows()
+    stage.let_pass(3)
+    assert stage.rows().keys() == {"s0"}
+
+
 @pytest.mark.parametrize("moved", [False, True])
 def test_a_dead_owner_is_read_again_after_its_row_and_before_its_lease_is_taken(
     moved: bool,
