@@ -214,12 +214,16 @@ class Ledger:
         return {i for i in self.missing() if self.listing.shards[i].closed}
 
     def lost_in_use(self) -> list[str]:
-        """Return the lost rows to create again; of completed ones only what lineage needs."""
+        """Return the lost rows to create again; of completed ones only what lineage needs.
+
+        One that is passed was completed after it was read here: a descendant has begun.
+        """
         if not self.lost:
             return []
         completed = {i for i, row in self.lost.items() if row.completed}
         idle = completed - marks_in_use(self.listing.shards.values(), completed)
-        return sorted(self.lost.keys() - idle)
+        passed = self._known_standings().passed - completed
+        return sorted(self.lost.keys() - idle - passed)
 
     def beginnings(self, header: Header, shard_ids: Collection[str]) -> Mapping[str, Position]:
         """Return where to begin in shards that never had a row."""

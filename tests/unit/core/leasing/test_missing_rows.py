@@ -181,6 +181,20 @@ def test_a_parent_whose_row_was_deleted_was_not_skipped() -> None:
         assert ledger.lost_in_use() == ["s0"]
 
 
+@pytest.mark.case("L-16")
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_deleted_row_is_not_made_again_once_a_descendant_has_begun(begun: bool) -> None:
+    """It was completed after it was read here; made again, it would be worked on once more."""
+    ledger = Ledger(goes_on_after_gaps=False)
+    ledger.read_header(Header(*SPACE, BIRTH, TRIM_HORIZON, settled=True), 0.0)
+    ledger.list_shards((Shard("s0", last=SequenceNumber("9")), Shard("s1", ("s0",))), 0.0)
+    ledger.remember(taken(LeaseRow(*SPACE, "s0", BIRTH), "a/1"), 0.0)
+    child = LeaseRow(*SPACE, "s1", BIRTH, parents=("s0",))
+    ledger.remember(taken(child, "a/1") if begun else child, 0.0)
+    ledger.missed("s0")
+    assert ledger.lost_in_use() == ([] if begun else ["s0"])
+
+
 @pytest.mark.case("X-11")
 def test_a_listing_with_an_ancestor_is_older_than_the_shard_that_it_lacks() -> None:
     ledger = Ledger(goes_on_after_gaps=True)
