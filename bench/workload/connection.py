@@ -39,7 +39,8 @@ class Connection:
         self._socket.close()
 
     def _send(self, head: bytes, body: bytes) -> bytes:
-        self._socket.sendall(head + body)
+        self._socket.sendall(head, socket.MSG_MORE)
+        self._socket.sendall(body)
         came = b""
         while b"\r\n\r\n" not in came:
             came += self._received()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -91,6 +92,8 @@ def kinesis() -> Iterator[Kinesis]:
     command = [sys.executable, "-m", "shardline", "local", "--port", "0", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
+        if hasattr(os, "sched_setaffinity"):  # else it waits for a core while another one is idle
+            os.sched_setaffinity(process.pid, {min(os.sched_getaffinity(process.pid))})
         try:
             yield Kinesis(_endpoint_url(process))
         finally:

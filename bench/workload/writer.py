@@ -7,6 +7,7 @@ was. A writer that is late shows that the machine, not the reader, is the limit.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -21,6 +22,11 @@ from bench.workload.records import Entries, hash_key_of, stamp_of
 CALL_SECONDS: Final = 0.25
 MOST_ENTRIES: Final = 500
 MOST_THREADS: Final = 4
+KEEP_MEMORY: Final = {
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 25),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 28),
+}
+"""For glibc, which else gives the memory of every request back, and gets it anew for the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +59,9 @@ class Written(NamedTuple):
 def start(writing: Writing) -> subprocess.Popen[str]:
     """Start a writer in a process of its own."""
     command = [sys.executable, "-m", "bench.workload.writer", json.dumps(asdict(writing))]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=os.environ | KEEP_MEMORY
+    )
 
 
 def result(process: subprocess.Popen[str], seconds: float) -> Written:

@@ -80,6 +80,8 @@ class Limits:
         self.rates = rates or ShardRates()
         self._enabled = enabled
         self._buckets: dict[tuple[str, str], _Bucket] = {}
+        self._writes: dict[str, tuple[_Bucket, _Bucket]] = {}
+        """By shard, of records and of bytes: together, because each record counts in both."""
 
     @property
     def enabled(self) -> bool:
@@ -90,6 +92,7 @@ class Limits:
     def enabled(self, enabled: bool) -> None:
         if enabled and not self._enabled:
             self._buckets.clear()
+            self._writes.clear()
         self._enabled = enabled
 
     def count_call(self, operation: str, now_ms: int) -> None:
@@ -122,11 +125,21 @@ class Limits:
 
     def count_write(self, shard_key: str, size_bytes: int, now_ms: int) -> None:
         """Count a record. Raises `Refusal` above the limit of records or bytes."""
-        if not self.enabled:
+        if not self._enabled:
             return
-        rates = self.rates
-        records = self._bucket("written_records", shard_key, rates.written_records, now_ms)
-        written = self._bucket("written_bytes", shard_key, rates.written_bytes, now_ms)
+        rates, buckets = self.rates, self._writes.get(shard_key)
+        if buckets is None or (buckets[0].rate, buckets[1].rate) != (
+            rates.written_records,
+            rates.written_bytes,
+        ):
+            buckets = self._writes[shard_key] = (
+                _Bucket(rates.written_records, now_ms),
+                _Bucket(rates.written_bytes, now_ms),
+            )
+        records, written = buckets
+        if records.at_ms != now_ms:
+            records.refill(now_ms)
+            written.refill(now_ms)
         # A record larger than the bucket needs a full one and leaves it in debt.
         if records.level < 1 or written.level < min(size_bytes, rates.written_bytes):
             raise exceeded(f"Rate exceeded for shard {shard_key}")

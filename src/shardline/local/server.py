@@ -39,6 +39,8 @@ logger = logging.getLogger(__name__)
 
 MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
 _HANG_POLL_SECONDS: Final = 0.01
+_LARGE_BYTES: Final = 1 << 16
+"""Answers from this size on are sent apart from their headers."""
 _EXPOSED_HEADERS: Final = (
     "x-amzn-RequestId,x-amzn-ErrorType,x-amz-request-id,x-amz-id-2,x-amzn-ErrorMessage,Date"
 )
@@ -122,6 +124,8 @@ class Server:
         headers = self._headers(request.content_type, request)
         if self._is_answer_cut(call, shard_id):
             return await _cut_in_body(http, body, headers)
+        if len(body) >= _LARGE_BYTES:
+            return await _sent_apart(http, body, headers)
         return web.Response(body=body, headers=headers)
 
     def _is_answer_cut(self, call: Call, shard_id: str | None) -> bool:
@@ -202,6 +206,20 @@ async def drop_content_type(_http: web.Request, response: web.StreamResponse) ->
     """Remove the content type that aiohttp adds where AWS sends none."""
     if isinstance(response, _UntypedResponse):
         response.headers.popall("Content-Type", None)
+
+
+async def _sent_apart(
+    http: web.Request, body: bytes, headers: dict[str, str]
+) -> web.StreamResponse:
+    """Send the headers first: aiohttp would join them with the body, which copies all of it."""
+    response = web.StreamResponse(headers=headers)
+    response.content_length = len(body)
+    with suppress(ConnectionError):  # the client may have gone
+        writer = await response.prepare(http)
+        if writer is not None:
+            writer.send_headers()
+        await response.write(body)
+    return response
 
 
 async def _cut_in_body(

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pybase64 import b64decode
+
 from shardline.local.refusals import Refusal
 
 _MAX_VIOLATIONS: Final = 10
@@ -188,7 +190,7 @@ def _blob(value: Any) -> str | bytes:
         return value
     if not isinstance(value, str):
         raise _wrong(f"{_java_class(value)} can not be converted to a Blob")
-    if not _is_base64(value) or not is_canonical(value):
+    if not _is_base64(value) or not _is_canonical(value):
         raise _wrong(f"{_quoted(value)} can not be converted to a Blob: {_base64_fault(value)}")
     return value
 
@@ -201,9 +203,19 @@ def _is_base64(value: str) -> bool:
     return True
 
 
-def is_canonical(data: str | bytes) -> bool:
+def is_blob(value: Any, longest: int) -> bool:
+    """Return true for bytes, or a base64 text of them, if they are not too many; it is quick."""
+    if isinstance(value, bytes):
+        return len(value) <= longest
+    try:
+        return len(b64decode(value, validate=True)) <= longest and _is_canonical(value)
+    except (TypeError, ValueError):
+        return False
+
+
+def _is_canonical(data: str) -> bool:
     """Return true unless a base64 text has bits set in its last character that no byte uses."""
-    if isinstance(data, bytes) or not data.endswith("="):
+    if not data.endswith("="):
         return True
     return data[-3] in "AQgw" if data.endswith("==") else data[-2] in "AEIMQUYcgkosw048"
 
@@ -284,9 +296,10 @@ def _violations(value: Any, shape: Shape, path: str) -> Iterator[str]:
                 yield _violation(shown, path, must)
 
 
-def blob_size(base64: str) -> int:
+def blob_size(base64: str | bytes) -> int:
     """Return the number of bytes that a valid base64 text stands for."""
-    return len(base64) // 4 * 3 - base64.count("=", -2)
+    padding = base64.count("=", -2) if isinstance(base64, str) else base64.count(b"=", -2)
+    return len(base64) // 4 * 3 - padding
 
 
 def _text_violations(value: str, shape: Text, path: str) -> Iterator[str]:

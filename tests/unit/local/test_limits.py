@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shardline.local.limits import Limits
+from shardline.local.limits import Limits, ShardRates
 from shardline.local.refusals import Refusal
 
 
@@ -18,3 +18,24 @@ def test_limits_that_are_switched_on_again_begin_with_full_buckets() -> None:
     limits.count_read("shard", 1_000)
     limits.enabled = True
     limits.count_read("shard", 1_000)
+
+
+def test_writes_of_a_shard_are_limited_by_records_and_by_bytes() -> None:
+    limits = Limits(enabled=True, rates=ShardRates(written_records=3, written_bytes=100))
+    for _ in range(3):
+        limits.count_write("few", 1, 0)
+    limits.count_write("large", 100, 0)
+    for shard in ("few", "large"):
+        with pytest.raises(Refusal):
+            limits.count_write(shard, 1, 0)
+    limits.count_write("few", 1, 400)
+    limits.count_write("large", 40, 400)
+    for shard in ("few", "large"):
+        with pytest.raises(Refusal):
+            limits.count_write(shard, 1, 400)
+    limits.rates = ShardRates(written_records=5, written_bytes=100)
+    limits.count_write("few", 1, 400)
+    limits.enabled = False
+    limits.count_write("few", 101, 400)
+    limits.enabled = True
+    limits.count_write("few", 100, 400)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -41,7 +42,7 @@ _KIB: Final = 1024
 class _Entry(msgspec.Struct):
     """A checked record to write. Its data stays in base64 as received."""
 
-    data: str
+    data: bytes
     partition_key: str
     hash_key: int
     size_bytes: int
@@ -50,7 +51,7 @@ class _Entry(msgspec.Struct):
 def put_record(account: Account, request: dict[str, Any], now_ms: int) -> dict[str, Any]:
     """Answer PutRecord."""
     stream = account.find_created(request, now_ms)
-    entry = _check_entry(request, stream, "")
+    entry = _check_entry(request, stream)
     ordering: str | None = request.get("SequenceNumberForOrdering")
     if ordering is not None and not _precedes(ordering, stream):
         raise Refusal(
@@ -67,7 +68,7 @@ def put_records(account: Account, request: dict[str, Any], now_ms: int) -> dict[
     """Answer PutRecords. Each record succeeds or fails on its own."""
     stream = account.find_created(request, now_ms)
     entries = [
-        _check_entry(record, stream, f"records.{place}.member.")
+        _check_entry(record, stream, place)
         for place, record in enumerate(request["Records"], start=1)
     ]
     if sum(entry.size_bytes for entry in entries) > MAX_PUT_BYTES:
@@ -87,14 +88,15 @@ def put_records(account: Account, request: dict[str, Any], now_ms: int) -> dict[
     return {"FailedRecordCount": failed, "Records": results}
 
 
-def _check_entry(record: dict[str, Any], stream: Stream, path: str) -> _Entry:
-    data: str | bytes = record["Data"]
-    if isinstance(data, bytes):
-        data = b64encode(data).decode()
+def _check_entry(record: dict[str, Any], stream: Stream, place: int | None = None) -> _Entry:
+    """Return what is to be written, or raise `Refusal`; `place` is that in a list, from 1 on."""
+    received: str | bytes = record["Data"]
+    data = received.encode() if isinstance(received, str) else b64encode(received)
     data_bytes = blob_size(data)
     partition_key: str = record["PartitionKey"]
     size_bytes = data_bytes + len(partition_key.encode())
     if data_bytes > stream.max_record_kib * _KIB:
+        path = "" if place is None else f"records.{place}.member."
         raise Refusal(
             "ValidationException",
             "1 validation error detected: Value 'java.nio.HeapByteBuffer[pos=0 "
@@ -108,13 +110,14 @@ def _check_entry(record: dict[str, Any], stream: Stream, path: str) -> _Entry:
 
 def _explicit_hash_key(value: str) -> int:
     """Return the value of an ExplicitHashKey, or raise `Refusal`."""
-    if int(value) > HASH_SPACE_END:
+    hash_key = int(value)
+    if hash_key > HASH_SPACE_END:
         raise Refusal(
             "InvalidArgumentException",
             "Invalid ExplicitHashKey. ExplicitHashKey must be in the range: [0, 2^128-1]. "
             f"Specified value was {value}",
         )
-    return int(value)
+    return hash_key
 
 
 def _precedes(sequence: str, stream: Stream) -> bool:
@@ -132,19 +135,26 @@ def _write(account: Account, stream: Stream, shard: ShardLog, entry: _Entry, now
         account.limits.count_write(shard.limits_key, entry.size_bytes, now_ms)
     tick = stream.take_tick()
     number = shard.number(tick)
-    fragment = (
-        (
-            f'{{"SequenceNumber":"{number}",'
-            f'"ApproximateArrivalTimestamp":{now_ms // 1000}.{now_ms % 1000:03d},'
-            f'"Data":"{entry.data}","PartitionKey":'
-        ).encode()
-        + msgspec.json.encode(entry.partition_key)
-        + b"}"
-    )
+    fragment = _fragment(number, entry, now_ms)
     shard.append(tick, now_ms, fragment, entry.size_bytes)
     if account.keeps_written:
         account.written.append((stream.name, shard.index, tick, entry.size_bytes, fragment))
     return number
+
+
+def _fragment(number: str, entry: _Entry, now_ms: int) -> bytes:
+    """Return a record as GetRecords gives it: joined, because bytes are formatted slowly."""
+    parts = (
+        b'{"SequenceNumber":"', number.encode(), _arrival(now_ms), entry.data, b'","PartitionKey":',
+        msgspec.json.encode(entry.partition_key), b"}",
+    )  # fmt: skip
+    return b"".join(parts)
+
+
+@lru_cache(maxsize=1)
+def _arrival(now_ms: int) -> bytes:
+    """Return what stands between number and data; all records of a request have the same."""
+    return b'","ApproximateArrivalTimestamp":%d.%03d,"Data":"' % divmod(now_ms, 1000)
 
 
 # --- reading ----------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from shardline.local.validation import (
     Structure,
     Text,
     Timestamp,
-    is_canonical,
+    is_blob,
     validate,
 )
 
@@ -224,7 +224,7 @@ _CREATE_PROVISIONED: Final = replace(_SHAPES["CreateStream"], required=("ShardCo
 
 
 class _QuickEntry(msgspec.Struct, rename="pascal"):
-    data: Annotated[bytes, msgspec.Meta(max_length=MAX_DATA_BYTES)]
+    data: Any
     partition_key: Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
     explicit_hash_key: Annotated[str, msgspec.Meta(pattern=r"^(0|[1-9][0-9]{0,38})\Z")] | None = (
         None
@@ -251,7 +251,7 @@ def checked(operation: str, request: dict[str, Any]) -> dict[str, Any]:
 
 def _conforms_quickly(request: dict[str, Any]) -> bool:
     try:
-        msgspec.convert(request, _QuickPutRecords)
+        quick = msgspec.convert(request, _QuickPutRecords)
     except msgspec.ValidationError:
         return False
-    return all(is_canonical(entry["Data"]) for entry in request["Records"])
+    return all(is_blob(entry.data, MAX_DATA_BYTES) for entry in quick.records)

@@ -19,9 +19,9 @@ class SequenceParts(NamedTuple):
     shard_index: int
 
 
-def sequence_text(created_ms: int, tick: int, shard_index: int) -> str:
-    """Return a sequence number as text."""
-    return f"49{created_ms:014d}{tick:028d}{shard_index:012d}"
+def sequence_ends(created_ms: int, shard_index: int) -> tuple[str, str]:
+    """Return what stands before and after the 28 digits of the tick in the numbers of a shard."""
+    return f"49{created_ms:014d}", f"{shard_index:012d}"
 
 
 def parse_sequence(text: str) -> SequenceParts | None:

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shardline.local.kinesis.reads import Reads
-from shardline.local.kinesis.sequences import sequence_text
+from shardline.local.kinesis.sequences import sequence_ends
 
 if TYPE_CHECKING:
     import asyncio
@@ -63,7 +63,7 @@ class ShardLog:
         """Since somebody asked for them last."""
         self.listeners: set[asyncio.Event] = set()
         """Set at every new record and at the closing of the shard."""
-        self._created_ms = created_ms
+        self._number_start, self._number_end = sequence_ends(created_ms, index)
         self._ticks: list[int] = []
         self._arrivals_ms: list[int] = []
         self._size_before: list[int] = []
@@ -73,7 +73,7 @@ class ShardLog:
 
     def number(self, tick: int) -> str:
         """Return the sequence number of a tick in this shard."""
-        return sequence_text(self._created_ms, tick, self.index)
+        return f"{self._number_start}{tick:028d}{self._number_end}"
 
     def append(self, tick: int, arrived_ms: int, fragment: bytes, size_bytes: int) -> None:
         """Append a record."""
