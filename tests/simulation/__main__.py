@@ -10,9 +10,12 @@ import secrets
 import sys
 import time
 from contextlib import closing
+from typing import Final
 
 from tests.simulation.jobs import outcomes_of
 from tests.simulation.world import Outcome, shrink, simulate
+
+_PROGRESS_SECONDS: Final = 120.0
 
 
 def main() -> int:
@@ -31,6 +34,7 @@ def main() -> int:
     first = secrets.randbelow(10**12) if chosen.fresh else chosen.first
     print(f"seeds from {first} on, at most {chosen.seeds}", flush=True)
     began, outcomes = time.monotonic(), list[Outcome]()
+    said_at = began
     with closing(outcomes_of(simulate, range(first, first + chosen.seeds), chosen.jobs)) as running:
         for outcome in running:
             outcomes.append(outcome)
@@ -38,7 +42,11 @@ def main() -> int:
                 print(f"seed {outcome.seed}: {outcome.failure}", flush=True)
                 if not chosen.keep_going:
                     break
-            if chosen.seconds is not None and time.monotonic() - began > chosen.seconds:
+            now = time.monotonic()
+            if now - said_at > _PROGRESS_SECONDS:
+                said_at = now
+                print(f"{len(outcomes)} of {chosen.seeds} seeds, {now - began:.0f} s", flush=True)
+            if chosen.seconds is not None and now - began > chosen.seconds:
                 break
     _report(outcomes, time.monotonic() - began)
     failing = [outcome.seed for outcome in outcomes if outcome.failure]

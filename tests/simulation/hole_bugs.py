@@ -12,6 +12,7 @@ from shardline.core.leasing.described_stream import DescribedStream
 from shardline.core.leasing.instructions import Create
 from shardline.core.leasing.ledger import Ledger
 from shardline.core.leasing.missing_rows import MissingRows
+from shardline.core.leasing.rows import EPOCHS_PER_MOVE
 from shardline.errors import ConfigurationError
 from shardline.leases.listings import Listings
 from shardline.leases.member import Member
@@ -22,6 +23,7 @@ from tests.simulation.bug import BUGS, Bug, bug
 
 _held = missing_rows._held
 _create, _describe, _round = MissingRows.create, Listings._describe, RowRounds.round
+_due, _lost_in_use, _new_header = MissingRows._due, Ledger.lost_in_use, RowRounds._new_header
 
 
 # --- gaps -----------------------------------------------------------------------------------
@@ -75,6 +77,30 @@ def _(header: Any, ledger: Any, missing: Any, lost: Any) -> set[str]:
 @bug("R-06", "a worker that joins makes a deleted row at once", MissingRows, "_may_be_deleted")
 def _(self: Any, *args: Any) -> bool:
     return False
+
+
+@bug("R-06", "a worker that lapsed makes its deleted row at once", MissingRows, "_due")
+def _(self: Any, *args: Any) -> list[str]:
+    self.doubtful.clear()
+    return _due(self, *args)
+
+
+@bug("R-06", "a deleted row is made at once if its last known owner is dead", MissingRows, "_due")
+def _(self: Any, ledger: Any, lost: Any, peers: Any, heirs_of: Any, now: float) -> list[str]:
+    free = [i for i, row in lost.items() if not row.lease_owner or peers.dead(row.lease_owner)]
+    return [*dict.fromkeys((*_due(self, ledger, lost, peers, heirs_of, now), *free))]
+
+
+@bug("L-16", "a deleted row is made again though a descendant has begun", Ledger, "lost_in_use")
+def _(self: Any) -> list[str]:
+    return sorted({*_lost_in_use(self), *(i for i, row in self.lost.items() if not row.completed)})
+
+
+@bug("W-14", "a header that is made again counts on by one", RowRounds, "_new_header")
+def _(self: Any, stored: Any, *args: Any) -> Any:
+    header = _new_header(self, stored, *args)
+    made_again = stored is None and header.moves > EPOCHS_PER_MOVE
+    return replace(header, moves=header.moves % EPOCHS_PER_MOVE + 1) if made_again else header
 
 
 @bug("X-06", "without a header the newest stream of a table is begun", RowRounds, "_stream_in_use")
