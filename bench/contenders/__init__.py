@@ -119,10 +119,10 @@ def _prepare_kcl(place: Place) -> None:
 
 CONTENDERS: Final = {
     "consumer-process": Contender(
-        "shardline run --engine process", _run, 48, shared=True, ours=True
+        "shardline run --engine process", _run, 64, shared=True, ours=True
     ),
     "consumer-spark": Contender(
-        "shardline consumer on Spark", _script("shardline_consumer.py"), 40, shared=True, ours=True
+        "shardline consumer on Spark", _script("shardline_consumer.py"), 48, shared=True, ours=True
     ),
     "consumer-fan-out": Contender(
         "shardline run --engine process, fan-out", _run_pushed, 48, ours=True, pushed=True
