@@ -69,12 +69,20 @@ class Kinesis:
         self.limit(enabled=True)
 
     def reads(self, stream: str) -> list[Reads]:
-        """Return what was read of each shard since the last such call."""
+        """Return what was read of each shard since the last such call, by the clock of here.
+
+        That of the service is ahead: it was moved when streams were filled.
+        """
         connection = Connection(self.endpoint_url)
         answer = connection.control("kinesis/reads", json.dumps({"StreamName": stream}).encode())
+        clock = json.loads(connection.control("clock/advance", b'{"seconds":0}'))
+        ahead_ms = clock["now_ms"] - time.time() * 1000
         connection.close()
         return [
-            Reads((each["LimitedMs"] or each["FirstMs"]) / 1000, each["FreeMs"] / 1000)
+            Reads(
+                ((each["LimitedMs"] or each["FirstMs"]) - ahead_ms) / 1000,
+                (each["FreeMs"] - ahead_ms) / 1000,
+            )
             for each in json.loads(answer)["Shards"]
             if each["Records"]
         ]

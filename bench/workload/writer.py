@@ -22,6 +22,8 @@ from bench.workload.records import Entries, hash_key_of, stamp_of
 CALL_SECONDS: Final = 0.25
 MOST_ENTRIES: Final = 500
 MOST_THREADS: Final = 4
+FULL_PER_SECOND: Final = 1000
+"""Records that a shard takes a second."""
 KEEP_MEMORY: Final = {
     "MALLOC_MMAP_THRESHOLD_": str(1 << 25),
     "MALLOC_TRIM_THRESHOLD_": str(1 << 28),
@@ -106,12 +108,22 @@ class _Lane:
     def run(self) -> None:
         connection = Connection(self._writing.endpoint_url)
         if self._writing.fill:
-            for shard in self._shards:
-                for done in range(0, self._writing.fill, MOST_ENTRIES):
-                    self._put(connection, shard, min(MOST_ENTRIES, self._writing.fill - done))
+            self._fill(connection)
         else:
             self._write_at_rate(connection)
         connection.close()
+
+    def _fill(self, connection: Connection) -> None:
+        """Write all shards alike. The first lane moves the service's clock as it writes.
+
+        So records arrive in the time that the service takes for so many, and not all at once.
+        """
+        for done in range(0, self._writing.fill, MOST_ENTRIES):
+            entries = min(MOST_ENTRIES, self._writing.fill - done)
+            for shard in self._shards:
+                self._put(connection, shard, entries)
+            if 0 in self._shards:
+                connection.control("clock/advance", b'{"seconds":%f}' % (entries / FULL_PER_SECOND))
 
     def _write_at_rate(self, connection: Connection) -> None:
         writing, began = self._writing, time.monotonic()

@@ -173,8 +173,7 @@ class RowRounds:
         if not due:
             return
         yield from self._read_single_heartbeats(state.peers.suspects(member.clock()))
-        scan_due = member.clock() - self._scanned_at >= state.times.renew_seconds
-        if scan_due and state.must_scan():
+        if self._is_scan_due() and state.must_scan():
             yield from self._scan()
         else:
             after = self._next_after
@@ -198,6 +197,10 @@ class RowRounds:
             beat = yield partial(member.table.read_heartbeat, *member.space, worker)
             member.handle(e.HeartbeatRead(worker, beat))
 
+    def _is_scan_due(self) -> bool:
+        member = self._member
+        return member.clock() - self._scanned_at >= member.state.times.renew_seconds
+
     def _scan(self) -> Steps[tuple[LeaseRow, ...]]:
         """Read all rows."""
         member = self._member
@@ -219,8 +222,8 @@ class RowRounds:
         stream = state.stream
         if stream is None or not stream.active:
             return
-        if stored is None and state.header is None:
-            # A new app; or its first rows were created since the join, and the header was deleted.
+        if stored is None and state.header is None and self._is_scan_due():
+            # Perhaps no new app: rows were created since the join, and the header was deleted.
             self._rows_at_join = yield from self._scan()
         created_at, latest = stream.created_at, state.described.latest
         created = stored is None or stored.stream_created_at < created_at

@@ -112,11 +112,20 @@ def encoded_refusal(refusal: Refusal, request: Request) -> tuple[bytes, str | No
 
 
 async def read_body(http: web.Request) -> bytes:
-    """Return the whole body, or raise `Refusal`: it does not decompress, or the client has gone."""
+    """Return the whole body, or raise `Refusal`: it does not decompress, or the client has gone.
+
+    As `http.read` does, with fewer copies.
+    """
+    parts, size = [], 0
     try:
-        return await http.read()
+        while part := await http.content.readany():
+            parts.append(part)
+            size += len(part)
+            if size > http.client_max_size:
+                raise web.HTTPRequestEntityTooLarge(http.client_max_size, size)
     except (web.RequestPayloadError, ConnectionError):
         raise Refusal("SerializationException") from None
+    return b"".join(parts)
 
 
 def decode_object(body: bytes) -> dict[str, Any]:

@@ -152,7 +152,7 @@ def test_a_header_that_was_deleted_begins_above_every_epoch_that_a_row_can_have_
     stage.listing.active = False  # no header is created yet
     if joined_before:
         stage.worker("a")
-        stage.let_pass(1)
+        stage.let_pass(4)
     row = LeaseRow(*SPACE, "s0", BIRTH - timedelta(days=1), epoch=3 * EPOCHS_PER_MOVE)
     stage.table.swap_row(row, None)  # of a stream of before, as its header was
     stage.listing.active = True

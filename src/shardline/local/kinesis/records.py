@@ -39,7 +39,7 @@ _KIB: Final = 1024
 # --- writing ----------------------------------------------------------------------------------
 
 
-class _Entry(msgspec.Struct):
+class _Entry(msgspec.Struct, gc=False):
     """A checked record to write. Its data stays in base64 as received."""
 
     data: bytes

@@ -223,7 +223,7 @@ _CREATE_PROVISIONED: Final = replace(_SHAPES["CreateStream"], required=("ShardCo
 """Only an ON_DEMAND stream is created without a number of shards."""
 
 
-class _QuickEntry(msgspec.Struct, rename="pascal"):
+class _QuickEntry(msgspec.Struct, rename="pascal", gc=False):
     data: Any
     partition_key: Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
     explicit_hash_key: Annotated[str, msgspec.Meta(pattern=r"^(0|[1-9][0-9]{0,38})\Z")] | None = (
