@@ -27,6 +27,8 @@ class Least(NamedTuple):
     absolute: float = 0.0
 
 
+SILENCE_OF_OTHERS: Final = Least(1.0, 1.0)
+"""Whether a worker of the KCL hands its leases over when it is stopped differs from run to run."""
 LEAST: Final = {
     "full shards followed": Least(0, 0),  # a step of the search either way
     "share of quota": Least(0, 0.08),
@@ -46,7 +48,8 @@ def figures(results: Mapping[str, Any]) -> Figures:
         of = {part: data[name] for part, data in results["parts"].items() if name in data}
         for kind, where, value, rounds in _values(of):
             if value is not None:
-                low, high = _range(kind, value, [each for each in rounds if each is not None])
+                least = _least(kind, name)
+                low, high = _range(least, value, [each for each in rounds if each is not None])
                 title = SEPARATOR.join(filter(None, (kind, name, where)))
                 found[title] = {"value": value, "low": low, "high": high}
         if "follow" in of:
@@ -76,9 +79,14 @@ def _with_rounds(load: Mapping[str, Any] | None, name: str) -> tuple[float | Non
     return load[name], [each[name] for each in load.get("rounds", [])]
 
 
-def _range(kind: str, value: float, rounds: list[Any]) -> tuple[float, float]:
-    least = max(LEAST[kind].share * value, LEAST[kind].absolute)
-    low, high = min([value - least, *rounds]), max([value + least, *rounds])
+def _least(kind: str, contender: str) -> Least:
+    is_silence = kind == "longest silence" and not CONTENDERS[contender].ours
+    return SILENCE_OF_OTHERS if is_silence else LEAST[kind]
+
+
+def _range(least: Least, value: float, rounds: list[Any]) -> tuple[float, float]:
+    most = max(least.share * value, least.absolute)
+    low, high = min([value - most, *rounds]), max([value + most, *rounds])
     return float(f"{max(0.0, low):.4g}"), float(f"{high:.4g}")
 
 
@@ -131,6 +139,8 @@ def _row(kind: str, now: Figures, before: Figures | None) -> list[str]:
     parts = [f"{least.share:.0%}"] if least.share else []
     parts += [f"{least.absolute:g}"] if least.absolute else []
     stated = f"± {' or '.join(parts)}" if parts else "a step of the search"
+    if kind == "longest silence":
+        stated += f"; of others ± {SILENCE_OF_OTHERS.share:.0%}"
     if before is None:
         return [kind, stated, str(len(of_kind)), "–"]
     both = [title for title in of_kind if title in before]

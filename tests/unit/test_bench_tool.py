@@ -209,6 +209,20 @@ def test_figures_state_the_range_of_their_rounds_and_of_their_kind() -> None:
     assert "delay p99: source: trickle" not in found
 
 
+def test_the_silence_of_other_clients_states_a_wider_range_than_ours() -> None:
+    failover = {"deploy": {"silence_seconds": 20.0}}
+    parts = {"failover": {"consumer-process": failover, "kclpy": failover}}
+    found = spread.figures({"parts": parts})
+    ranges = [
+        (
+            found[f"longest silence: {who}: deploy"]["low"],
+            found[f"longest silence: {who}: deploy"]["high"],
+        )
+        for who in ("consumer-process", "kclpy")
+    ]
+    assert ranges == [(11.0, 29.0), (0.0, 40.0)]
+
+
 def test_runs_are_compared_by_what_they_state() -> None:
     one: spread.Figures = {
         "a": {"value": 4, "low": 3, "high": 5},
