@@ -46,7 +46,7 @@ PARTS: Final = {
     "follow": Part("full shards followed", 400, pushed=True, in_quick=False),
     "catch_up": Part("share of the quota in catching up", 400, in_quick=False),
     "failover": Part(
-        "kill -9, deploy, reshard storm", 400, shared_only=True, in_quick=False, beside=True
+        "kill -9, deploy, reshard storm", 600, shared_only=True, in_quick=False, beside=True
     ),
     "cost": Part("calls and money per shard and hour", 400, compared=False, beside=True),
     "leasing": Part(

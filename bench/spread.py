@@ -29,6 +29,9 @@ class Least(NamedTuple):
 
 SILENCE_OF_OTHERS: Final = Least(1.0, 1.0)
 """Whether a worker of the KCL hands its leases over when it is stopped differs from run to run."""
+FULL_CORES: Final = Least(0.25, 0.08)
+"""Of a share of the quota below `AT_THE_QUOTA`: the cores are the limit, and their speed varies."""
+AT_THE_QUOTA: Final = 0.9
 LEAST: Final = {
     "full shards followed": Least(0, 0),  # a step of the search either way
     "share of quota": Least(0, 0.08),
@@ -48,7 +51,7 @@ def figures(results: Mapping[str, Any]) -> Figures:
         of = {part: data[name] for part, data in results["parts"].items() if name in data}
         for kind, where, value, rounds in _values(of):
             if value is not None:
-                least = _least(kind, name)
+                least = _least(kind, name, value)
                 low, high = _range(least, value, [each for each in rounds if each is not None])
                 title = SEPARATOR.join(filter(None, (kind, name, where)))
                 found[title] = {"value": value, "low": low, "high": high}
@@ -79,9 +82,12 @@ def _with_rounds(load: Mapping[str, Any] | None, name: str) -> tuple[float | Non
     return load[name], [each[name] for each in load.get("rounds", [])]
 
 
-def _least(kind: str, contender: str) -> Least:
-    is_silence = kind == "longest silence" and not CONTENDERS[contender].ours
-    return SILENCE_OF_OTHERS if is_silence else LEAST[kind]
+def _least(kind: str, contender: str, value: float) -> Least:
+    if kind == "longest silence" and not CONTENDERS[contender].ours:
+        return SILENCE_OF_OTHERS
+    if kind == "share of quota" and value < AT_THE_QUOTA:
+        return FULL_CORES
+    return LEAST[kind]
 
 
 def _range(least: Least, value: float, rounds: list[Any]) -> tuple[float, float]:
@@ -141,6 +147,8 @@ def _row(kind: str, now: Figures, before: Figures | None) -> list[str]:
     stated = f"± {' or '.join(parts)}" if parts else "a step of the search"
     if kind == "longest silence":
         stated += f"; of others ± {SILENCE_OF_OTHERS.share:.0%}"
+    if kind == "share of quota":
+        stated += f"; below {AT_THE_QUOTA} ± {FULL_CORES.share:.0%}"
     if before is None:
         return [kind, stated, str(len(of_kind)), "–"]
     both = [title for title in of_kind if title in before]

@@ -42,7 +42,7 @@ VARIABLE: Final = "BENCH_BACKLOGS"
 SLOWEST: Final = 0.1
 """A share below this one is not waited for."""
 PATIENCE_SECONDS: Final = 30.0
-LIGHT_SHARDS: Final = 10
+LIGHT_SHARDS: Final = 16
 """Who follows so many full shards reads the backlogs of one and of four shards side by side."""
 
 

@@ -8,7 +8,6 @@ came.
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.contenders import Contender, Place, Running
+from bench.workload.records import name_of
 from bench.workload.service import Kinesis, kinesis
 from bench.workload.trial import FIRST_RECORDS, START_SECONDS, STREAM
 from bench.workload.writer import Writing, result, start
@@ -37,7 +37,8 @@ BEFORE_SECONDS: Final = 4.0
 SECONDS: Final = {"kill": 18.0, "deploy": 9.0, "storm": 13.0}
 STORM: Final = (8, 4, 8)
 """To how many shards the stream is brought, one after the other."""
-DRAIN_SECONDS: Final = 45.0
+DRAIN_SECONDS: Final = 150.0
+"""For so long what is missing is waited for after the last put; then it is lost."""
 
 
 class Fleet:
@@ -97,7 +98,7 @@ class Fleet:
         written = result(writer, 2 * seconds + 60)
         deadline = time.monotonic() + DRAIN_SECONDS
         while True:
-            found = felt(self._deliveries(), first, written.records, since)
+            found = felt(self._deliveries(), first, written.records, since, time.time())
             if not found["lost"] or time.monotonic() > deadline:
                 return found
             time.sleep(0.2)
@@ -135,23 +136,33 @@ class Fleet:
 
 
 def felt(
-    deliveries: Iterable[Delivery], first_number: int, written: int, since: float
+    deliveries: Iterable[Delivery], first_number: int, written: int, since: float, until: float
 ) -> dict[str, float]:
-    """Return the longest silence of a key, and how many records came again or never."""
-    times: dict[str, list[float]] = defaultdict(lambda: [since])
-    seen: dict[tuple[str, int], int] = defaultdict(int)
+    """Return the longest silence of a key, and how many records came again or never.
+
+    A key of which records are missing is silent until now. All keys were written alike, some once
+    more or less than others.
+    """
+    times = {name_of(key): [since] for key in range(SHARDS * KEYS)}
+    seen: dict[str, set[int]] = {key: set() for key in times}
+    repeats = 0
     for each in deliveries:
         for key, number in each.records:
             if number <= first_number:
                 continue
-            seen[key, number] += 1
-            if seen[key, number] == 1:
+            if number in seen[key]:
+                repeats += 1
+            else:
+                seen[key].add(number)
                 times[key].append(each.at)
+    for key, numbers in seen.items():
+        if len(numbers) < written // len(seen) - 1:
+            times[key].append(until)
     gaps = (after - before for of_key in times.values() for before, after in pairwise(of_key))
     return {
         "silence_seconds": round(max(gaps, default=0.0), 2),
-        "repeats": sum(seen.values()) - len(seen),
-        "lost": written - len(seen),
+        "repeats": repeats,
+        "lost": written - sum(map(len, seen.values())),
     }
 
 

@@ -29,11 +29,16 @@ END: Final = _encoded(b"x" * (RECORD_BYTES - HEADER_BYTES)) + b'"}'
 """Of every entry: the filling."""
 
 
+def name_of(key: int) -> str:
+    """Return the partition key of a number."""
+    return f"k{key:04}"
+
+
 class Entries:
     """The entries of one key in PutRecords requests, numbered."""
 
     def __init__(self, key: int, hash_key: int, first_number: int) -> None:
-        name = b"k%04d" % key
+        name = name_of(key).encode()
         self._head = b'{"PartitionKey":"%b","ExplicitHashKey":"%d","Data":"' % (name, hash_key)
         self._name = _encoded(name + b" ")
         self._numbers = count(first_number)

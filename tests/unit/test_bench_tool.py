@@ -23,7 +23,14 @@ from bench.parts.follow import GRID, search
 from bench.piece import NOBODY, run_piece
 from bench.workload.deliveries import Delivery, DeliveryLog, delays, parse, percentile
 from bench.workload.processes import tree_of, usage_of
-from bench.workload.records import HEADER_BYTES, RECORD_BYTES, Entries, hash_key_of, stamp_of
+from bench.workload.records import (
+    HEADER_BYTES,
+    RECORD_BYTES,
+    Entries,
+    hash_key_of,
+    name_of,
+    stamp_of,
+)
 from bench.workload.service import Reads
 
 if TYPE_CHECKING:
@@ -108,10 +115,25 @@ def test_the_share_counts_until_all_is_delivered_and_the_debt_is_paid(
     assert share_of([reads, later], delivered * 2) == pytest.approx(share, abs=0.01)
 
 
+def _felt(lines: list[str], written: int, until: float = 20.0) -> dict[str, float]:
+    others = [
+        f"{at} 62 1 1 " + " ".join(f"{name_of(key)}:{n}" for key in range(2, 64))
+        for n, at in enumerate((11.0, 12.0, 13.0, 14.0), start=1)
+    ]
+    return felt([parse(line) for line in (*lines, *others)], 0, written + 4 * 62, 10.0, until)
+
+
 def test_silence_repeats_and_losses_are_counted_for_each_key() -> None:
-    lines = ["10.5 2 1 1 a:1 b:1", "11.0 1 1 1 a:2", "14.0 2 1 1 a:2 b:2", "14.5 1 1 1 a:3"]
-    found = felt([parse(line) for line in lines], 0, 6, since=10.0)
-    assert found == {"silence_seconds": 3.5, "repeats": 1, "lost": 1}
+    a, b = name_of(0), name_of(1)
+    lines = [f"10.5 2 1 1 {a}:1 {b}:1", f"11.0 1 1 1 {a}:2", f"14.0 2 1 1 {a}:2 {b}:2"]
+    lines += [f"14.5 3 1 1 {a}:3 {a}:4 {b}:3"]
+    assert _felt(lines, 8) == {"silence_seconds": 3.5, "repeats": 1, "lost": 1}
+
+
+def test_a_key_of_which_records_are_missing_is_silent_until_now() -> None:
+    lines = [f"10.5 2 1 1 {name_of(0)}:1 {name_of(0)}:2"]  # and nothing at all of the other
+    assert _felt(lines, 8) == {"silence_seconds": 10.0, "repeats": 0, "lost": 6}
+    assert _felt(lines, 8, until=30.0)["silence_seconds"] == 20.0
 
 
 def test_a_process_tree_is_found_with_its_use() -> None:
@@ -207,6 +229,16 @@ def test_figures_state_the_range_of_their_rounds_and_of_their_kind() -> None:
     assert found["share of quota: boto3: 4 shards"] == {"value": 0.97, "low": 0.89, "high": 1.05}
     assert found["full shards followed: boto3"] == {"value": 16, "low": 12, "high": None}
     assert "delay p99: source: trickle" not in found
+
+
+def test_a_share_that_the_cores_limit_states_a_wider_range() -> None:
+    shares = {"1": {"share": 0.95}, "16": {"share": 0.8}, "64": {"share": 0.2}}
+    found = spread.figures({"parts": {"catch_up": {"kclpy": shares}}})
+    assert [(each["low"], each["high"]) for each in found.values()] == [
+        (0.87, 1.03),
+        (0.6, 1.0),
+        (0.12, 0.28),
+    ]
 
 
 def test_the_silence_of_other_clients_states_a_wider_range_than_ours() -> None:
