@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bench import spread
 from bench.contenders import CONTENDERS
+from bench.parts.failover import DRAIN_SECONDS
 from bench.targets import rows as target_rows
 from bench.workload.records import SHARD_RECORDS_PER_SECOND
 
@@ -27,7 +28,7 @@ HEADINGS: Final = (
     "first record",
     "longest silence of a key: kill −9 / deploy / reshards",
     "repeats",
-    "lost",
+    f"missing after {DRAIN_SECONDS:.0f} s",
 )
 HEADLINE: Final = ("follow", "catch_up", "delay", "failover")
 STORMS: Final = {"kill": "kill −9", "deploy": "deploy", "storm": "reshard storm"}
@@ -56,7 +57,7 @@ def failover(results: Mapping[str, Any]) -> str:
         [CONTENDERS[name].title, *(_storm(found.get(storm)) for storm in STORMS)]
         for name, found in results["parts"].get("failover", {}).items()
     ]
-    titles = [f"{title}: silence of a key / repeats / lost" for title in STORMS.values()]
+    titles = [f"{title}: silence of a key / repeats / missing" for title in STORMS.values()]
     return _table(["", *titles], rows)
 
 
@@ -217,7 +218,7 @@ def _pair(load: Mapping[str, Any]) -> str:
 def _storm(found: Mapping[str, Any] | None) -> str:
     if found is None:
         return NONE
-    return f"{found['silence_seconds']:.1f} s / {found['repeats']:,} / {found['lost']:,}"
+    return f"{found['silence_seconds']:.1f} s / {found['repeats']:,} / {found['missing']:,}"
 
 
 def _storms(found: Mapping[str, Any] | None) -> list[str]:
@@ -227,7 +228,7 @@ def _storms(found: Mapping[str, Any] | None) -> list[str]:
     return [
         " / ".join(f"{each['silence_seconds']:.1f} s" for each in storms),
         " / ".join(f"{each['repeats']:,}" for each in storms),
-        " / ".join(f"{each['lost']:,}" for each in storms),
+        " / ".join(f"{each['missing']:,}" for each in storms),
     ]
 
 

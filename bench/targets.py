@@ -146,7 +146,7 @@ def _lost(parts: Mapping[str, Any]) -> Found | None:
     found = [parts["failover"][who] for who in OURS if who in parts.get("failover", {})]
     if not found:
         return None
-    lost = sum(each[storm]["lost"] for each in found for storm in ("kill", "deploy", "storm"))
+    lost = sum(each[storm]["missing"] for each in found for storm in ("kill", "deploy", "storm"))
     return Found(f"{lost:,}", not lost)
 
 

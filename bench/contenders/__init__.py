@@ -119,7 +119,7 @@ def _prepare_kcl(place: Place) -> None:
 
 CONTENDERS: Final = {
     "consumer-process": Contender(
-        "shardline run --engine process", _run, 80, shared=True, ours=True
+        "shardline run --engine process", _run, 72, shared=True, ours=True
     ),
     "consumer-spark": Contender(
         "shardline consumer on Spark", _script("shardline_consumer.py"), 72, shared=True, ours=True

@@ -123,16 +123,16 @@ def _felt(lines: list[str], written: int, until: float = 20.0) -> dict[str, floa
     return felt([parse(line) for line in (*lines, *others)], 0, written + 4 * 62, 10.0, until)
 
 
-def test_silence_repeats_and_losses_are_counted_for_each_key() -> None:
+def test_silence_repeats_and_missing_records_are_counted_for_each_key() -> None:
     a, b = name_of(0), name_of(1)
     lines = [f"10.5 2 1 1 {a}:1 {b}:1", f"11.0 1 1 1 {a}:2", f"14.0 2 1 1 {a}:2 {b}:2"]
     lines += [f"14.5 3 1 1 {a}:3 {a}:4 {b}:3"]
-    assert _felt(lines, 8) == {"silence_seconds": 3.5, "repeats": 1, "lost": 1}
+    assert _felt(lines, 8) == {"silence_seconds": 3.5, "repeats": 1, "missing": 1}
 
 
 def test_a_key_of_which_records_are_missing_is_silent_until_now() -> None:
     lines = [f"10.5 2 1 1 {name_of(0)}:1 {name_of(0)}:2"]  # and nothing at all of the other
-    assert _felt(lines, 8) == {"silence_seconds": 10.0, "repeats": 0, "lost": 6}
+    assert _felt(lines, 8) == {"silence_seconds": 10.0, "repeats": 0, "missing": 6}
     assert _felt(lines, 8, until=30.0)["silence_seconds"] == 20.0
 
 
@@ -160,7 +160,7 @@ RESULTS: dict[str, Any] = {
                 "full": LOAD,
             }
         },
-        "failover": {"kclpy": {"kill": {"silence_seconds": 12.0, "repeats": 3, "lost": 0}}},
+        "failover": {"kclpy": {"kill": {"silence_seconds": 12.0, "repeats": 3, "missing": 0}}},
     },
     "errors": {"follow": {"async-kinesis": "RuntimeError: <gone>"}},
 }
