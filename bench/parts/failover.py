@@ -37,7 +37,7 @@ BEFORE_SECONDS: Final = 4.0
 SECONDS: Final = {"kill": 18.0, "deploy": 9.0, "storm": 13.0}
 STORM: Final = (8, 4, 8)
 """To how many shards the stream is brought, one after the other."""
-DRAIN_SECONDS: Final = 100.0
+DRAIN_SECONDS: Final = 60.0
 """For so long what is missing is waited for after the last put."""
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from multiprocessing.connection import Connection
 
-ROUNDS: Final = 3
+ROUNDS: Final = 2
 TABLE: Final = "users"
 TABLE_RECORDS: Final = 20_000
 ITEMS: Final = 4_000
