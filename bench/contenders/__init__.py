@@ -125,13 +125,13 @@ CONTENDERS: Final = {
         "shardline consumer on Spark", _script("shardline_consumer.py"), 72, shared=True, ours=True
     ),
     "consumer-fan-out": Contender(
-        "shardline run --engine process, fan-out", _run_pushed, 80, ours=True, pushed=True
+        "shardline run --engine process, fan-out", _run_pushed, 72, ours=True, pushed=True
     ),
     "source": Contender("shardline source, a query", _script("shardline_source.py"), 10, ours=True),
     "kcl-java": Contender(
         f"KCL {kcl.VERSION}, Java",
         lambda place: kcl.java_command(place.arguments),
-        40,
+        32,
         shared=True,
         slow_start=True,
         prepare=_prepare_kcl,
