@@ -119,13 +119,13 @@ def _prepare_kcl(place: Place) -> None:
 
 CONTENDERS: Final = {
     "consumer-process": Contender(
-        "shardline run --engine process", _run, 72, shared=True, ours=True
+        "shardline run --engine process", _run, 80, shared=True, ours=True
     ),
     "consumer-spark": Contender(
-        "shardline consumer on Spark", _script("shardline_consumer.py"), 72, shared=True, ours=True
+        "shardline consumer on Spark", _script("shardline_consumer.py"), 80, shared=True, ours=True
     ),
     "consumer-fan-out": Contender(
-        "shardline run --engine process, fan-out", _run_pushed, 72, ours=True, pushed=True
+        "shardline run --engine process, fan-out", _run_pushed, 80, ours=True, pushed=True
     ),
     "source": Contender("shardline source, a query", _script("shardline_source.py"), 10, ours=True),
     "kcl-java": Contender(
@@ -146,7 +146,7 @@ CONTENDERS: Final = {
     ),
     "boto3": Contender("boto3 loop, a thread a shard", _script("boto3_threads.py"), 32),
     "stream": Contender(
-        "shardline next(stream)", _script("shardline_next.py"), 64, ours=True, main=False
+        "shardline next(stream)", _script("shardline_next.py"), 80, ours=True, main=False
     ),
     "async-kinesis": Contender("async-kinesis 3.0.1", _async_kinesis, 2, main=False),
     "kcl-java-fan-out": Contender(

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from bench.contenders import Contender
 
-GRID: Final = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 72, 80, 96)
+GRID: Final = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 72, 80, 88, 96)
 """The numbers of shards that are tried."""
 TRIES: Final = 5
 QUICK_MOST: Final = 8

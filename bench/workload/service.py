@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import boto3
 
 from bench.workload.connection import Connection
-from bench.workload.writer import Writing, result, start
+from bench.workload.writer import KEEP_MEMORY, Writing, result, start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,10 +95,12 @@ class Kinesis:
 
 
 @contextmanager
-def kinesis() -> Iterator[Kinesis]:
-    """Run a service."""
-    command = [sys.executable, "-m", "shardline", "local", "--port", "0", "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+def kinesis(memory_mib: int = 0) -> Iterator[Kinesis]:
+    """Run a service, with so much memory for records: see `bench.workload.touched`."""
+    command = [sys.executable, "-m", "bench.workload.touched", str(memory_mib)]
+    command += ["local", "--port", "0", "--json"]
+    keep = os.environ | KEEP_MEMORY
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=keep) as process:
         assert process.stdout is not None
         if hasattr(os, "sched_setaffinity"):  # else it waits for a core while another one is idle
             os.sched_setaffinity(process.pid, {min(os.sched_getaffinity(process.pid))})

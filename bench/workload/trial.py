@@ -29,6 +29,8 @@ WARM_SECONDS: Final = 2.0
 """A load is written for so long before it is measured."""
 ROUNDS: Final = 3
 """A load is measured as a whole, and in so many rounds, for the spread."""
+SHARD_MIB: Final = 14
+"""What the service keeps of a full shard in one load."""
 GRACE_SECONDS: Final = 1.5
 """Waited after the last put. What comes later than that was not followed."""
 
@@ -150,7 +152,8 @@ def _round(deliveries: Sequence[Delivery], begin: _Mark, end: _Mark) -> dict[str
 @contextmanager
 def trial(contender: Contender, shards: int, app: str = "bench") -> Iterator[Trial]:
     """Start a service with a stream, and a contender on it."""
-    with TemporaryDirectory(prefix="bench-") as folder, kinesis() as service:
+    memory = shards * SHARD_MIB
+    with TemporaryDirectory(prefix="bench-") as folder, kinesis(memory) as service:
         place = Place(service.endpoint_url, STREAM, shards, Path(folder), app=app)
         service.create(STREAM, shards)
         service.fill(STREAM, shards, FIRST_RECORDS)

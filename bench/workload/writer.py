@@ -26,7 +26,8 @@ FULL_PER_SECOND: Final = 1000
 """Records that a shard takes a second."""
 KEEP_MEMORY: Final = {
     "MALLOC_MMAP_THRESHOLD_": str(1 << 25),
-    "MALLOC_TRIM_THRESHOLD_": str(1 << 28),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 34),
+    "MALLOC_ARENA_MAX": "1",
 }
 """For glibc, which else gives the memory of every request back, and gets it anew for the next."""
 

@@ -93,6 +93,11 @@ class Faults:
             self._faults.append(fault)
         return fault
 
+    @property
+    def any(self) -> bool:
+        """Whether a fault is injected that was not used up or cleared."""
+        return bool(self._faults)
+
     def take(self, kind: FaultKind, operation: str, shard_id: str | None = None) -> Fault | None:
         """Return a fault of this kind that matches the call, or None. Counts it as used."""
         if not self._faults:

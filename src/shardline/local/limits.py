@@ -80,8 +80,6 @@ class Limits:
         self.rates = rates or ShardRates()
         self._enabled = enabled
         self._buckets: dict[tuple[str, str], _Bucket] = {}
-        self._writes: dict[str, tuple[_Bucket, _Bucket]] = {}
-        """By shard, of records and of bytes: together, because each record counts in both."""
 
     @property
     def enabled(self) -> bool:
@@ -92,7 +90,6 @@ class Limits:
     def enabled(self, enabled: bool) -> None:
         if enabled and not self._enabled:
             self._buckets.clear()
-            self._writes.clear()
         self._enabled = enabled
 
     def count_call(self, operation: str, now_ms: int) -> None:
@@ -125,26 +122,23 @@ class Limits:
 
     def count_write(self, shard_key: str, size_bytes: int, now_ms: int) -> None:
         """Count a record. Raises `Refusal` above the limit of records or bytes."""
-        if not self._enabled:
-            return
-        rates, buckets = self.rates, self._writes.get(shard_key)
-        if buckets is None or (buckets[0].rate, buckets[1].rate) != (
-            rates.written_records,
-            rates.written_bytes,
-        ):
-            buckets = self._writes[shard_key] = (
-                _Bucket(rates.written_records, now_ms),
-                _Bucket(rates.written_bytes, now_ms),
-            )
-        records, written = buckets
-        if records.at_ms != now_ms:
-            records.refill(now_ms)
-            written.refill(now_ms)
-        # A record larger than the bucket needs a full one and leaves it in debt.
-        if records.level < 1 or written.level < min(size_bytes, rates.written_bytes):
+        if not self.count_writes(shard_key, 1, size_bytes, now_ms):
             raise exceeded(f"Rate exceeded for shard {shard_key}")
-        records.level -= 1
+
+    def count_writes(self, shard_key: str, count: int, size_bytes: int, now_ms: int) -> bool:
+        """Count records together if the limits allow all of them; else return false."""
+        if not self._enabled:
+            return True
+        rates = self.rates
+        records = self._bucket("written_records", shard_key, rates.written_records, now_ms)
+        written = self._bucket("written_bytes", shard_key, rates.written_bytes, now_ms)
+        # A record larger than the bucket needs a full one and leaves it in debt.
+        needed = min(size_bytes, rates.written_bytes) if count == 1 else size_bytes
+        if records.level < count or written.level < needed:
+            return False
+        records.level -= count
         written.level -= size_bytes
+        return True
 
     def can_push(self, subscription_key: str, now_ms: int) -> bool:
         """Return true if a subscription has not used up its bytes per second."""

@@ -106,7 +106,8 @@ def _restore_records(kinesis: Kinesis, entry: Entry) -> Stream:
     stream = kinesis.account.find(name, entry.at_ms)
     for shard_index, tick, size_bytes, fragment in records:
         if fragment is not None:
-            stream.shards[shard_index].append(tick, entry.at_ms, fragment, size_bytes)
+            ticks = range(tick, tick + 1)
+            stream.shards[shard_index].append(ticks, entry.at_ms, [fragment], [size_bytes])
         stream.next_tick = tick + 1
     return stream
 

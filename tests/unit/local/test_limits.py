@@ -39,3 +39,11 @@ def test_writes_of_a_shard_are_limited_by_records_and_by_bytes() -> None:
     limits.count_write("few", 101, 400)
     limits.enabled = True
     limits.count_write("few", 100, 400)
+
+
+def test_records_that_do_not_fit_together_are_not_counted_at_all() -> None:
+    limits = Limits(enabled=True, rates=ShardRates(written_records=3, written_bytes=100))
+    assert not limits.count_writes("shard", 4, 40, 0)
+    assert not limits.count_writes("shard", 2, 101, 0)
+    assert limits.count_writes("shard", 3, 100, 0)
+    assert not limits.count_writes("shard", 1, 1, 0)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from base64 import b64encode
 from functools import lru_cache
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -42,9 +44,9 @@ _KIB: Final = 1024
 class _Entry(msgspec.Struct, gc=False):
     """A checked record to write. Its data stays in base64 as received."""
 
-    data: bytes
+    shard: ShardLog
+    data: str
     partition_key: str
-    hash_key: int
     size_bytes: int
 
 
@@ -59,9 +61,9 @@ def put_record(account: Account, request: dict[str, Any], now_ms: int) -> dict[s
             f"ExclusiveMinimumSequenceNumber {ordering} used in PutRecord on stream "
             f"{stream.name} under account {ACCOUNT_ID} is invalid.",
         )
-    shard = stream.shard_for(entry.hash_key)
-    number = _write(account, stream, shard, entry, now_ms)
-    return {"ShardId": shard.id, "SequenceNumber": number}
+    account.limits.count_write(entry.shard.limits_key, entry.size_bytes, now_ms)
+    (number,) = _append(account, stream, entry.shard, [entry], now_ms)
+    return {"ShardId": entry.shard.id, "SequenceNumber": number}
 
 
 def put_records(account: Account, request: dict[str, Any], now_ms: int) -> dict[str, Any]:
@@ -74,27 +76,49 @@ def put_records(account: Account, request: dict[str, Any], now_ms: int) -> dict[
     if sum(entry.size_bytes for entry in entries) > MAX_PUT_BYTES:
         raise Refusal("InvalidArgumentException", "Records size exceeds 10 MB limit")
     results: list[dict[str, str]] = []
-    failed = 0
-    for entry in entries:
-        try:
-            shard = stream.shard_for(entry.hash_key)
-            if account.faults.take("throttle", "PutRecords", shard.id):
-                raise exceeded("injected fault")
-            number = _write(account, stream, shard, entry, now_ms)
-            results.append({"SequenceNumber": number, "ShardId": shard.id})
-        except Refusal as refusal:
-            failed += 1
-            results.append({"ErrorCode": refusal.name, "ErrorMessage": refusal.message})
-    return {"FailedRecordCount": failed, "Records": results}
+    for shard, of_shard in groupby(entries, attrgetter("shard")):
+        results += _results(account, stream, shard, list(of_shard), now_ms)
+    return {"FailedRecordCount": sum("ErrorCode" in each for each in results), "Records": results}
+
+
+def _results(
+    account: Account, stream: Stream, shard: ShardLog, entries: list[_Entry], now_ms: int
+) -> list[dict[str, str]]:
+    """Write records to a shard: together if its limits allow all of them, else one by one."""
+    size_bytes = sum(entry.size_bytes for entry in entries)
+    refusals: list[Refusal | None] = [None] * len(entries)
+    written = entries
+    if account.faults.any or not account.limits.count_writes(
+        shard.limits_key, len(entries), size_bytes, now_ms
+    ):
+        refusals = [_refusal(account, entry, now_ms) for entry in entries]
+        written = [e for e, refusal in zip(entries, refusals, strict=True) if refusal is None]
+    numbers = iter(_append(account, stream, shard, written, now_ms))
+    return [
+        {"SequenceNumber": next(numbers), "ShardId": shard.id}
+        if refusal is None
+        else {"ErrorCode": refusal.name, "ErrorMessage": refusal.message}
+        for refusal in refusals
+    ]
+
+
+def _refusal(account: Account, entry: _Entry, now_ms: int) -> Refusal | None:
+    """Count a record of PutRecords; return why it is refused."""
+    if account.faults.take("throttle", "PutRecords", entry.shard.id):
+        return exceeded("injected fault")
+    try:
+        account.limits.count_write(entry.shard.limits_key, entry.size_bytes, now_ms)
+    except Refusal as refusal:
+        return refusal
+    return None
 
 
 def _check_entry(record: dict[str, Any], stream: Stream, place: int | None = None) -> _Entry:
     """Return what is to be written, or raise `Refusal`; `place` is that in a list, from 1 on."""
     received: str | bytes = record["Data"]
-    data = received.encode() if isinstance(received, str) else b64encode(received)
+    data = received if isinstance(received, str) else b64encode(received).decode()
     data_bytes = blob_size(data)
     partition_key: str = record["PartitionKey"]
-    size_bytes = data_bytes + len(partition_key.encode())
     if data_bytes > stream.max_record_kib * _KIB:
         path = "" if place is None else f"records.{place}.member."
         raise Refusal(
@@ -105,7 +129,8 @@ def _check_entry(record: dict[str, Any], stream: Stream, place: int | None = Non
         )
     explicit: str | None = record.get("ExplicitHashKey")
     hash_key = hash_key_of(partition_key) if explicit is None else _explicit_hash_key(explicit)
-    return _Entry(data, partition_key, hash_key, size_bytes)
+    size_bytes = data_bytes + len(partition_key.encode())
+    return _Entry(stream.shard_for(hash_key), data, partition_key, size_bytes)
 
 
 def _explicit_hash_key(value: str) -> int:
@@ -129,32 +154,42 @@ def _precedes(sequence: str, stream: Stream) -> bool:
     )
 
 
-def _write(account: Account, stream: Stream, shard: ShardLog, entry: _Entry, now_ms: int) -> str:
-    """Append a record to a shard; return its sequence number."""
-    if account.limits.enabled:
-        account.limits.count_write(shard.limits_key, entry.size_bytes, now_ms)
-    tick = stream.take_tick()
-    number = shard.number(tick)
-    fragment = _fragment(number, entry, now_ms)
-    shard.append(tick, now_ms, fragment, entry.size_bytes)
+def _append(
+    account: Account, stream: Stream, shard: ShardLog, entries: list[_Entry], now_ms: int
+) -> list[str]:
+    """Append records to a shard; return their sequence numbers."""
+    ticks = stream.take_ticks(len(entries))
+    numbers = shard.numbers(ticks)
+    arrival = _arrival(now_ms)
+    fragments = [
+        _fragment(number, arrival, e.data, e.partition_key)
+        for number, e in zip(numbers, entries, strict=True)
+    ]
+    sizes = [entry.size_bytes for entry in entries]
+    shard.append(ticks, now_ms, fragments, sizes)
     if account.keeps_written:
-        account.written.append((stream.name, shard.index, tick, entry.size_bytes, fragment))
-    return number
+        account.written += [
+            (stream.name, shard.index, *each) for each in zip(ticks, sizes, fragments, strict=True)
+        ]
+    return numbers
 
 
-def _fragment(number: str, entry: _Entry, now_ms: int) -> bytes:
-    """Return a record as GetRecords gives it: joined, because bytes are formatted slowly."""
-    parts = (
-        b'{"SequenceNumber":"', number.encode(), _arrival(now_ms), entry.data, b'","PartitionKey":',
-        msgspec.json.encode(entry.partition_key), b"}",
-    )  # fmt: skip
-    return b"".join(parts)
+def _fragment(number: str, arrival: str, data: str, partition_key: str) -> bytes:
+    """Return a record as GetRecords gives it."""
+    key = _as_json(partition_key)
+    return f'{{"SequenceNumber":"{number}{arrival}{data}","PartitionKey":{key}}}'.encode()
 
 
 @lru_cache(maxsize=1)
-def _arrival(now_ms: int) -> bytes:
+def _arrival(now_ms: int) -> str:
     """Return what stands between number and data; all records of a request have the same."""
-    return b'","ApproximateArrivalTimestamp":%d.%03d,"Data":"' % divmod(now_ms, 1000)
+    seconds, millis = divmod(now_ms, 1000)
+    return f'","ApproximateArrivalTimestamp":{seconds}.{millis:03d},"Data":"'
+
+
+@lru_cache(maxsize=10_000)
+def _as_json(partition_key: str) -> str:
+    return msgspec.json.encode(partition_key).decode()
 
 
 # --- reading ----------------------------------------------------------------------------------

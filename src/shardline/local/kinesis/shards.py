@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shardline.local.kinesis.reads import Reads
@@ -70,19 +71,26 @@ class ShardLog:
         self._size_total = 0
         self._fragments: list[bytes] = []
         self._fragments_in_cbor: list[bytes | None] = []
+        """As far as somebody read in CBOR."""
 
     def number(self, tick: int) -> str:
         """Return the sequence number of a tick in this shard."""
-        return f"{self._number_start}{tick:028d}{self._number_end}"
+        return self.numbers(range(tick, tick + 1))[0]
 
-    def append(self, tick: int, arrived_ms: int, fragment: bytes, size_bytes: int) -> None:
-        """Append a record."""
-        self._ticks.append(tick)
-        self._arrivals_ms.append(arrived_ms)
-        self._size_before.append(self._size_total)
-        self._size_total += size_bytes
-        self._fragments.append(fragment)
-        self._fragments_in_cbor.append(None)
+    def numbers(self, ticks: range) -> list[str]:
+        """Return the sequence numbers of ticks."""
+        start, end = self._number_start, self._number_end
+        return [f"{start}{tick:028d}{end}" for tick in ticks]
+
+    def append(
+        self, ticks: range, arrived_ms: int, fragments: list[bytes], sizes: list[int]
+    ) -> None:
+        """Append records that arrived at once."""
+        self._ticks += ticks
+        self._arrivals_ms += [arrived_ms] * len(ticks)
+        *before, self._size_total = accumulate(sizes, initial=self._size_total)
+        self._size_before += before
+        self._fragments += fragments
         for listener in self.listeners:
             listener.set()
 
@@ -133,6 +141,7 @@ class ShardLog:
     ) -> list[bytes]:
         """Return the records of a page in CBOR; each record is translated at its first read."""
         kept = self._fragments_in_cbor
+        kept += [None] * (piece.end - len(kept))
         if None in kept[piece.start : piece.end]:
             for place in range(piece.start, piece.end):
                 kept[place] = kept[place] or translate(self._fragments[place])

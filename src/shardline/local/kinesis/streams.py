@@ -130,11 +130,11 @@ class Stream:
         """Return the open shard whose range contains a hash key."""
         return self._open[bisect_right(self._open_starts, hash_key) - 1]
 
-    def take_tick(self) -> int:
-        """Return the next tick, which is unique within the stream."""
-        tick = self.next_tick
-        self.next_tick += 1
-        return tick
+    def take_ticks(self, count: int) -> range:
+        """Return the next ticks, which are unique within the stream."""
+        ticks = range(self.next_tick, self.next_tick + count)
+        self.next_tick = ticks.stop
+        return ticks
 
     # --- resharding ---------------------------------------------------------------------------
 
@@ -170,7 +170,7 @@ class Stream:
     def _open_shard(
         self, hash_range: HashRange, parents: tuple[ShardLog, ...], now_ms: int
     ) -> ShardLog:
-        opened = LifecycleEvent(self.take_tick(), now_ms, self.reshards)
+        opened = LifecycleEvent(self.take_ticks(1).start, now_ms, self.reshards)
         shard = ShardLog(self.name, self.created_ms, len(self.shards), hash_range, parents, opened)
         self.shards.append(shard)
         place = bisect_right(self._open_starts, hash_range.start)
@@ -180,7 +180,7 @@ class Stream:
 
     def _close(self, shard: ShardLog, now_ms: int) -> None:
         # The ending sequence number is a bound that no record has, so it takes a tick of its own.
-        shard.close(LifecycleEvent(self.take_tick(), now_ms, self.reshards))
+        shard.close(LifecycleEvent(self.take_ticks(1).start, now_ms, self.reshards))
         place = bisect_right(self._open_starts, shard.hash_range.start) - 1
         del self._open[place], self._open_starts[place]
 
