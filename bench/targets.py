@@ -65,15 +65,13 @@ def _full_shards(
 ) -> Callable[[Mapping[str, Any]], Found | None]:
     def find(parts: Mapping[str, Any]) -> Found | None:
         loads = parts.get("follow", {}).get(name, {}).get("loads", [])
-        tried = [load for load in loads if load["shards"] >= shards]
-        if not tried:
-            return Found(f"not followed at {shards}", False) if loads else None
-        best = min(tried, key=lambda load: (load["p50_seconds"] is None, load["p50_seconds"]))
-        seconds = best["p50_seconds"]
+        load = next((each for each in loads if each["shards"] == shards), None)
+        if load is None:
+            return Found(f"not measured at {shards}", False) if loads else None
+        seconds = load["p50_seconds"]
         late = "not half came" if seconds is None else f"p50 {seconds:.2f} s"
-        figure = f"{best['shards']}: {best['delivered']:.2f} delivered, {late}"
-        met = best["delivered"] >= delivered and seconds is not None and seconds < p50
-        return Found(figure, met)
+        met = load["delivered"] >= delivered and seconds is not None and seconds < p50
+        return Found(f"{load['delivered']:.2f} delivered, {late}", met)
 
     return find
 

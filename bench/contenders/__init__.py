@@ -58,6 +58,8 @@ class Contender:
     command: Callable[[Place], list[str]]
     expected_shards: int
     """Where the search for the full shards that it follows begins."""
+    target_shards: int | None = None
+    """Full shards of its target, which are measured wherever the search goes."""
     shared: bool = False
     """True if several workers can share a stream, so that a kill or a deploy is survived."""
     ours: bool = False
@@ -119,15 +121,21 @@ def _prepare_kcl(place: Place) -> None:
 
 CONTENDERS: Final = {
     "consumer-process": Contender(
-        "shardline run --engine process", _run, 80, shared=True, ours=True
+        "shardline run --engine process", _run, 96, target_shards=16, shared=True, ours=True
     ),
     "consumer-spark": Contender(
-        "shardline consumer on Spark", _script("shardline_consumer.py"), 80, shared=True, ours=True
+        "shardline consumer on Spark", _script("shardline_consumer.py"), 88, shared=True, ours=True
     ),
     "consumer-fan-out": Contender(
-        "shardline run --engine process, fan-out", _run_pushed, 80, ours=True, pushed=True
+        "shardline run --engine process, fan-out", _run_pushed, 96, ours=True, pushed=True
     ),
-    "source": Contender("shardline source, a query", _script("shardline_source.py"), 10, ours=True),
+    "source": Contender(
+        "shardline source, a query",
+        _script("shardline_source.py"),
+        8,
+        target_shards=8,
+        ours=True,
+    ),
     "kcl-java": Contender(
         f"KCL {kcl.VERSION}, Java",
         lambda place: kcl.java_command(place.arguments),
@@ -146,7 +154,7 @@ CONTENDERS: Final = {
     ),
     "boto3": Contender("boto3 loop, a thread a shard", _script("boto3_threads.py"), 32),
     "stream": Contender(
-        "shardline next(stream)", _script("shardline_next.py"), 80, ours=True, main=False
+        "shardline next(stream)", _script("shardline_next.py"), 96, ours=True, main=False
     ),
     "async-kinesis": Contender("async-kinesis 3.0.1", _async_kinesis, 2, main=False),
     "kcl-java-fan-out": Contender(

@@ -83,6 +83,9 @@ def measure(contender: Contender, *, quick: bool = False) -> dict[str, Any]:
         return again and shards <= contender.expected_shards and follows_once(shards)
 
     found = search(follows, contender.expected_shards, most)
+    target = contender.target_shards
+    if target is not None and target not in tried and target <= most:
+        follows_once(target)
     if not tried:
         raise RuntimeError(next(iter(errors.values())))
     end = min((n for n in (*tried, *errors) if n > found), default=None)

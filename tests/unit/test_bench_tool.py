@@ -280,6 +280,18 @@ def test_each_target_is_met_or_says_what_holds_it_back() -> None:
     assert lines[4].endswith("| – | not measured |")
 
 
+def test_a_target_of_full_shards_is_judged_by_the_load_of_that_number() -> None:
+    def judged(*loads: tuple[int, float]) -> str:
+        found = [{"shards": n, "delivered": 1.0, "p50_seconds": p50} for n, p50 in loads]
+        follow = {"shards": 96, "at_least": True, "limited_by_writer": False, "loads": found}
+        lines = report.targets({"parts": {"follow": {"consumer-process": follow}}}).splitlines()
+        return next(line for line in lines if "follows 16" in line)
+
+    assert "1.00 delivered, p50 0.13 s | met |" in judged((16, 0.13), (96, 0.47))
+    assert "p50 0.47 s | the two cores" in judged((16, 0.47), (20, 0.13))
+    assert "not measured at 16 | the two cores" in judged((96, 0.2))
+
+
 def test_the_headline_of_the_main_contenders_comes_first() -> None:
     order = stages(list(PARTS), list(CONTENDERS))
     beside = next(n for n, stage in enumerate(order) if len(stage) > 1)

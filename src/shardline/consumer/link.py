@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 _LENGTH: Final = struct.Struct("!I")
 _PR_SET_PDEATHSIG: Final = 1
 _ARROW_POOL: Final = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
-"""Pages are made in one thread of a shard and freed in another. Arrow's own pool keeps memory for each
-thread, three times as much with 80 shards, and records wait while it gets that from the machine."""
+"""Pages are made in one thread of a shard and freed in another. Arrow's own pool keeps memory for
+each thread: three times as much with 80 shards, and records wait while it grows."""
 SEND_SECONDS = 10.0
 """A runner that takes no message for this long is killed: nobody must wait for it with leases."""
 
