@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from xml.sax.saxutils import escape
 
@@ -43,7 +44,7 @@ def _is_bound(parts: Mapping[str, Any], name: str) -> bool:
 
 def _late(parts: Mapping[str, Any], name: str) -> float | None:
     found = parts.get("delay", {}).get(name)
-    return None if found is None else found["half"]["p99_seconds"]
+    return None if found is None else found["half"]["p99_seconds"] or math.inf
 
 
 def _cpu(parts: Mapping[str, Any], name: str) -> float | None:
@@ -91,10 +92,12 @@ def _panel(panel: _Panel, left: int, parts: Mapping[str, Any], names: list[str])
         _text(left, 71, panel.better, "d"),
     ]
     values = {name: panel.value(parts, name) for name in names}
-    most = max([value for value in values.values() if value is not None], default=1.0) or 1.0
+    known = [value for value in values.values() if value is not None and value < math.inf]
+    most = max(known, default=1.0) or 1.0
     for row, (name, value) in enumerate(values.items()):
-        if value is None:
-            drawn.append(_text(left, _y(row) + 16, "not measured", "d"))
+        if value is None or value == math.inf:
+            why = "not measured" if value is None else "not all came"
+            drawn.append(_text(left, _y(row) + 16, why, "d"))
             continue
         length = max(2.0, value / most * _BAR)
         colour = _OURS if CONTENDERS[name].ours else _OTHERS

@@ -197,6 +197,7 @@ def test_the_picture_is_well_formed() -> None:
     assert "boto3 loop, a thread a shard" in texts
     assert "≥ 16" in texts
     assert "not measured" in texts
+    assert "not all came" in texts
 
 
 def test_a_new_piece_replaces_the_old_one_and_keeps_the_others(tmp_path: Path) -> None:
