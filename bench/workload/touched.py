@@ -1,7 +1,7 @@
 """`python -m bench.workload.touched MIB ARGUMENTS`: `shardline` in memory that was touched before.
 
-The first write to a page of memory costs a virtual machine microseconds, much more than a record
-costs the service that keeps it. So the service touches what it will need before it starts, and
+The first write to a page of memory costs a virtual machine microseconds, as many as a record costs
+the service that keeps it. So the service touches what it will need before it starts, and
 keeps it (`KEEP_MEMORY`): what is measured is a reader, and not the memory of the machine.
 """
 
